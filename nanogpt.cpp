@@ -1,0 +1,3152 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 1  Ground: numbers, errors, randomness, threads
+// ---------------------------------------------------------------------------------------------------------------------
+
+#ifndef NANOGPT_REAL
+#define NANOGPT_REAL float
+#endif
+using real = NANOGPT_REAL;    // float; the tests build this file a second time with double, where finite differences are sharp
+using idx = std::ptrdiff_t;   // sizes and positions, signed so that differences are safe
+using Token = std::int32_t;
+
+template <class... Parts>
+std::string text(const Parts&... parts) {
+    std::ostringstream out;
+    (out << ... << parts);
+    return out.str();
+}
+
+// What the user can put right: one line that says what is wrong, with the value, and what to do. main prints it and exits 1.
+struct Error : std::runtime_error {
+    template <class... Parts>
+    explicit Error(const Parts&... parts) : std::runtime_error(text(parts...)) {}
+};
+
+// A command line that makes no sense; main exits 2.
+struct UsageError : Error {
+    using Error::Error;
+};
+
+// Random numbers are a function of (seed, purpose, step, index), not of a state that moves. So any of them can be drawn
+// again: the backward redraws the dropout masks instead of storing them, a resumed run continues as if never stopped, and
+// threads draw in any order. The function is the finalizer of splitmix64 (Steele et al., 2014), applied to each key in turn.
+enum class Purpose : std::uint64_t { init = 1, batch, dropout, sample, test };
+
+class Random {
+  public:
+    Random(std::uint64_t seed, Purpose purpose, std::uint64_t step = 0)
+        : key_(mix(mix(mix(seed) + static_cast<std::uint64_t>(purpose)) + step)) {}
+
+    std::uint64_t bits(idx i) const { return mix(key_ + static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15u); }
+    // In [0, 1), 53 bits.
+    double uniform(idx i) const { return static_cast<double>(bits(i) >> 11) * 0x1p-53; }
+    // Standard normal, by Box and Muller: a radius sqrt(-2 ln u) and an angle.
+    double normal(idx i) const {
+        const double radius = std::sqrt(-2 * std::log(1 - uniform(2 * i)));
+        return radius * std::cos(2 * std::numbers::pi * uniform(2 * i + 1));
+    }
+
+  private:
+    static std::uint64_t mix(std::uint64_t z) {
+        z += 0x9E3779B97F4A7C15u;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+        return z ^ (z >> 31);
+    }
+    std::uint64_t key_;
+};
+
+// The thread pool. A training step is a hundred short parallel regions, so the threads are started once and, between regions,
+// spin a little before they sleep. A region is `count` independent tasks. Each thread owns one contiguous share of them (the
+// same share each time, so its data stay in its cache) and, when that is done, helps with the others' shares: a core that is
+// slow today delays nobody. Which thread runs a task never changes what the task computes.
+class Pool {
+  public:
+    explicit Pool(int threads) : shares_(static_cast<std::size_t>(threads)) {
+        for (int t = 1; t < threads; t++) workers_.emplace_back([this, t] { work(static_cast<std::size_t>(t)); });
+    }
+    ~Pool() {
+        stop_ = true;
+        publish();
+        for (auto& worker : workers_) worker.join();
+    }
+    Pool(const Pool&) = delete;
+    Pool& operator=(const Pool&) = delete;
+
+    int threads() const { return static_cast<int>(shares_.size()); }
+
+    // Calls task(i) once for each i in [0, count), on any thread, and returns when all are done. The first exception is rethrown.
+    template <class Task>
+    void run(idx count, const Task& task) {
+        if (count <= 0) return;
+        if (count == 1 || shares_.size() == 1) {
+            for (idx i = 0; i < count; i++) task(i);
+            return;
+        }
+        context_ = &task;
+        call_ = [](const void* context, idx i) { (*static_cast<const Task*>(context))(i); };
+        done_.store(0, std::memory_order_relaxed);
+        const idx threads = static_cast<idx>(shares_.size());
+        for (idx t = 0; t < threads; t++) {
+            const auto begin = static_cast<std::uint64_t>(count * t / threads);
+            const auto end = static_cast<std::uint64_t>(count * (t + 1) / threads);
+            shares_[static_cast<std::size_t>(t)].range.store(begin << 32 | end, std::memory_order_release);
+        }
+        publish();
+        help(0);
+        for (int spins = 0; done_.load(std::memory_order_acquire) < count; spins++)
+            if (spins > 1000) std::this_thread::yield();
+        if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+
+  private:
+    // The next task and the end of a share in one word, so that taking a task is one compare-and-swap. A thread that comes late
+    // from an earlier region either finds the share empty or takes a task of the present one: both are right.
+    struct alignas(64) Share {
+        std::atomic<std::uint64_t> range{0};
+    };
+
+    void publish() {
+        region_.fetch_add(1, std::memory_order_release);
+        region_.notify_all();
+    }
+
+    void help(std::size_t self) {
+        for (std::size_t v = 0; v < shares_.size(); v++) {
+            auto& range = shares_[(self + v) % shares_.size()].range;
+            std::uint64_t seen = range.load(std::memory_order_acquire);
+            while (seen >> 32 < (seen & 0xFFFFFFFF)) {
+                if (!range.compare_exchange_weak(seen, seen + (std::uint64_t{1} << 32), std::memory_order_acq_rel)) continue;
+                try {
+                    call_(context_, static_cast<idx>(seen >> 32));
+                } catch (...) {
+                    const std::lock_guard lock(failure_mutex_);
+                    if (!failure_) failure_ = std::current_exception();
+                }
+                done_.fetch_add(1, std::memory_order_acq_rel);
+                seen = range.load(std::memory_order_acquire);
+            }
+        }
+    }
+
+    void work(std::size_t self) {
+        for (std::uint32_t seen = 0; !stop_;) {
+            help(self);
+            for (int spins = 0; spins < 5000 && region_.load(std::memory_order_acquire) == seen; spins++)
+                if (spins > 1000) std::this_thread::yield();
+            region_.wait(seen, std::memory_order_acquire);
+            seen = region_.load(std::memory_order_acquire);
+        }
+    }
+
+    std::vector<Share> shares_;
+    std::vector<std::thread> workers_;
+    std::atomic<std::uint32_t> region_{0};
+    std::atomic<idx> done_{0};
+    std::atomic<bool> stop_{false};
+    const void* context_ = nullptr;
+    void (*call_)(const void*, idx) = nullptr;
+    std::mutex failure_mutex_;
+    std::exception_ptr failure_;
+};
+
+inline std::unique_ptr<Pool>& pool() {
+    static std::unique_ptr<Pool> the_pool = std::make_unique<Pool>(1);
+    return the_pool;
+}
+
+// threads = 0 takes all there are.
+inline void set_threads(int threads) {
+    pool().reset();
+    pool() = std::make_unique<Pool>(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
+template <class Task>
+void parallel_for(idx count, const Task& task) {
+    pool()->run(count, task);
+}
+
+// task(begin, end) over pieces of [0, n) of a fixed length, whatever the number of threads.
+template <class Task>
+void parallel_ranges(idx n, idx length, const Task& task) {
+    parallel_for((n + length - 1) / length, [&](idx i) { task(i * length, std::min(n, (i + 1) * length)); });
+}
+
+// Working memory of the calling thread: it grows in the first step and is reused from then on.
+template <int which>
+real* scratch(idx size) {
+    thread_local std::vector<real> memory;
+    if (static_cast<idx>(memory.size()) < size) memory.resize(static_cast<std::size_t>(size));
+    return memory.data();
+}
+
+// Sums and maxima in 16 interleaved partial results, combined in a fixed order. The order does not depend on the vector
+// width, so neither do the bits, and the loop vectorizes without -ffast-math.
+template <class Term, class Combine>
+real fold(idx n, real start, const Term& term, const Combine& combine) {
+    real lane[16];
+    std::fill_n(lane, 16, start);
+    idx i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (idx k = 0; k < 16; k++) lane[k] = combine(lane[k], term(i + k));
+    for (idx k = 0; i < n; i++, k++) lane[k] = combine(lane[k], term(i));
+    for (idx half = 8; half > 0; half /= 2)
+        for (idx k = 0; k < half; k++) lane[k] = combine(lane[k], lane[k + half]);
+    return lane[0];
+}
+
+template <class Term>
+real sum(idx n, const Term& term) {
+    return fold(n, 0, term, [](real a, real b) { return a + b; });
+}
+
+template <class Term>
+real maximum(idx n, const Term& term) {
+    return fold(n, -std::numeric_limits<real>::infinity(), term, [](real a, real b) { return a > b ? a : b; });
+}
+
+// exp(x) = 2ⁿ · e^r with n the integer nearest to x / ln 2 and |r| <= ln 2 / 2. e^r is a polynomial of degree 6, 2ⁿ is made
+// from its exponent bits. Relative error below 3e-7 in float, and the compiler vectorizes it: libm's takes 20 times as long.
+// Below the normal range it gives 0, above it infinity, of NaN NaN. In double it is libm's.
+inline float exp_float(float x) {
+    constexpr float low = -87.33654f, high = 88.72283f;
+    const float clamped = x > low ? (x < high ? x : high) : low;
+    const float n = std::floor(clamped * 1.44269504f + 0.5f);
+    const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first exact in few bits
+    float e = 1.0f / 720;
+    e = e * r + 1.0f / 120;
+    e = e * r + 1.0f / 24;
+    e = e * r + 1.0f / 6;
+    e = e * r + 0.5f;
+    e = e * r + 1.0f;
+    e = e * r + 1.0f;
+    const float half = std::bit_cast<float>((static_cast<std::int32_t>(n) + 126) << 23);  // 2ⁿ⁻¹: 2¹²⁸ has no bits
+    const float y = e * half * 2;
+    return x < low ? 0.0f : (x > high ? std::numeric_limits<float>::infinity() : y);
+}
+
+inline real exp_real(real x) {
+    if constexpr (std::is_same_v<real, float>)
+        return exp_float(x);
+    else
+        return std::exp(x);
+}
+
+// σ(x) = 1 / (1 + e⁻ˣ)
+inline real sigmoid(real x) { return 1 / (1 + exp_real(-x)); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 2  Matrices: one kernel behind every product
+//
+//     C = start + A B        c_ij = start_ij + Σ_k a_ik b_kj
+//
+// Nine tenths of a GPT's time is spent here. A processor multiplies and adds far faster than it reads memory, so each number
+// that is read must be used often. The kernel below keeps a tile of C, R rows by V vectors, in registers; for each k it reads
+// V vectors of B and R single numbers of A and does R·V vector multiply-adds. B is packed beforehand into panels, so that the
+// tile reads it in one straight line from the cache.
+//
+//        C                 A               B (a panel: V vectors wide, packed [K][V])
+//     +--+----+         +------+         +--+----+
+//     |  |tile| R   +=  |row...| R   x   |  | k  |      each c_ij sums over k = 0, 1, 2 … in this order, whatever the tile
+//     +--+----+         +------+         +--+----+      or the thread: the bits never depend on how the work was split.
+//
+// A transposed operand is the same memory with its two strides exchanged; only packing sees the difference. So this one
+// kernel computes the forward Y = X W, the input's gradient dX = dY Wᵀ and the weight's gradient dW = Xᵀ dY.
+// ---------------------------------------------------------------------------------------------------------------------
+
+// One processor register's worth of numbers (a GCC and Clang extension: + and * act on all lanes at once).
+#if defined(__AVX512F__)
+constexpr idx vector_bytes = 64, tile_rows = 8, tile_vectors = 3;   // 24 of 32 registers hold the tile
+#elif defined(__AVX__)
+constexpr idx vector_bytes = 32, tile_rows = 6, tile_vectors = 2;   // 12 of 16
+#elif defined(__aarch64__)
+constexpr idx vector_bytes = 16, tile_rows = 8, tile_vectors = 3;   // 24 of 32
+#else
+constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;   // 8 of 16
+#endif
+typedef real Vector __attribute__((vector_size(vector_bytes)));
+constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
+constexpr idx k_block = 256;      // rows of a packed panel: with V = 3 it is 48 kB, and 1024 rows of A are 1 MB
+constexpr idx row_block = 1024;
+
+inline Vector load(const real* p) {
+    Vector v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+inline void store(real* p, Vector v) { std::memcpy(p, &v, sizeof v); }
+
+constexpr idx round_up(idx n, idx multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// A matrix in memory that it does not own: element (i, j) is data[i * row + j * col].
+struct View {
+    const real* data;
+    idx row, col;
+
+    View from(idx i, idx j) const { return {data + i * row + j * col, row, col}; }
+};
+inline View rows_of(const real* data, idx row_length) { return {data, row_length, 1}; }
+inline View transposed(View v) { return {v.data, v.col, v.row}; }
+
+// B [K,N] packed for `multiply`: panel after panel of panel_width columns, each stored [K][width]; the last panel is narrower,
+// filled up with zeros to whole vectors.
+struct Packed {
+    const real* data;
+    idx K, N;
+};
+constexpr idx panel_width = tile_vectors * lanes;
+constexpr idx packed_size(idx K, idx N) { return K * round_up(N, lanes); }
+
+inline Packed pack(real* out, View b, idx K, idx N) {
+    const Packed packed{out, K, N};
+    for (idx j0 = 0; j0 < N; j0 += panel_width) {
+        const idx n = std::min(panel_width, N - j0), width = round_up(n, lanes);
+        const real* from = b.from(0, j0).data;
+        if (n < width) std::fill_n(out, K * width, real(0));
+        if (b.col == 1) {
+            for (idx k = 0; k < K; k++) std::copy_n(from + k * b.row, n, out + k * width);
+        } else {  // 16 elements of a column at a time: they are neighbours in memory, and a cache line read is one used
+            for (idx k0 = 0; k0 < K; k0 += 16)
+                for (idx j = 0; j < n; j++)
+                    for (idx k = k0; k < std::min(K, k0 + 16); k++) out[k * width + j] = from[j * b.col + k * b.row];
+        }
+        out += K * width;
+    }
+    return packed;
+}
+
+// The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with start_row = 0
+// every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
+template <idx R, idx V>
+void tile(real* c, idx c_row, const real* start, idx start_row, View a, const real* panel, idx width, idx K, idx columns) {
+    const bool whole = columns == V * lanes;
+    real edge[V * lanes] = {};
+    Vector acc[R][V] = {};
+    if (start)
+        for (idx r = 0; r < R; r++) {
+            if (!whole) std::copy_n(start + r * start_row, columns, edge);
+            for (idx v = 0; v < V; v++) acc[r][v] = load((whole ? start + r * start_row : edge) + v * lanes);
+        }
+    for (idx k = 0; k < K; k++, panel += width) {
+        Vector b[V];
+        for (idx v = 0; v < V; v++) b[v] = load(panel + v * lanes);
+#pragma GCC unroll 8
+        for (idx r = 0; r < R; r++)
+            for (idx v = 0; v < V; v++) acc[r][v] += a.data[r * a.row + k * a.col] * b[v];
+    }
+    for (idx r = 0; r < R; r++) {
+        for (idx v = 0; v < V; v++) store((whole ? c + r * c_row : edge) + v * lanes, acc[r][v]);
+        if (!whole) std::copy_n(edge, columns, c + r * c_row);
+    }
+}
+
+// Chooses the largest tile that fits what is left of the rows and the columns.
+constexpr idx tile_height(idx rows, idx R = tile_rows) { return rows < R ? tile_height(rows, R / 2) : R; }
+
+template <idx R, idx V, class... Arguments>
+void tile_that_fits(idx rows, idx columns, const Arguments&... arguments) {
+    if constexpr (R > 1)
+        if (rows < R) return tile_that_fits<R / 2, V>(rows, columns, arguments...);
+    if constexpr (V > 1)
+        if (columns <= (V - 1) * lanes) return tile_that_fits<R, V - 1>(rows, columns, arguments...);
+    tile<R, V>(arguments..., columns);
+}
+
+// C [M,N] = start + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B.
+inline void multiply(real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, const real* start = nullptr,
+                     idx start_row = 0) {
+    for (idx j = 0; j < N; j += panel_width) {
+        const idx width = std::min(panel_width, round_up(b.N - j, lanes));
+        for (idx i = 0; i < M; i += tile_height(M - i))
+            tile_that_fits<tile_rows, tile_vectors>(M - i, std::min(panel_width, N - j), c + i * c_row + j, c_row,
+                                                    start ? start + i * start_row + j : nullptr, start_row,
+                                                    a.from(i, 0), b.data + j * b.K, width, K);
+    }
+}
+
+// A product with a single row, as sampling has them: each weight is used once, so B is read where it lies, row by row.
+inline void multiply_row(real* c, View a, View b, idx N, idx K, const real* start) {
+    const idx slice = round_up((N + pool()->threads() - 1) / pool()->threads(), 16);
+    const auto columns = [=](idx j0, idx j1) {
+        if (b.col == 1) {
+            for (idx j = j0; j < j1; j++) c[j] = start ? start[j] : 0;
+            idx k = 0;
+            for (; k + 8 <= K; k += 8) {
+                const View x = a.from(0, k), w = b.from(k, 0);
+                for (idx j = j0; j < j1; j++) {
+                    real y = c[j];
+#pragma GCC unroll 8
+                    for (idx u = 0; u < 8; u++) y += x.data[u * x.col] * w.data[u * w.row + j];
+                    c[j] = y;
+                }
+            }
+            for (; k < K; k++)
+                for (idx j = j0; j < j1; j++) c[j] += a.from(0, k).data[0] * b.from(k, j).data[0];
+        } else {
+            for (idx j = j0; j < j1; j++)
+                c[j] = (start ? start[j] : 0) + sum(K, [x = a, w = b.from(0, j)](idx k) { return x.data[k * x.col] * w.data[k]; });
+        }
+    };
+    if (N * K < 100000)  // a parallel region costs about as much
+        columns(0, N);
+    else
+        parallel_ranges(N, slice, columns);
+}
+
+// C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c itself (it
+// accumulates), a bias (start_row = 0) or nothing. A task is a block of rows times one panel of B, which it packs for itself.
+inline void matmul(real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
+    if (M == 1) return multiply_row(c, a, b, N, K, start);
+    const idx panels = (N + panel_width - 1) / panel_width;
+    const idx wanted = std::min((4 * pool()->threads() + panels - 1) / panels, (M + 63) / 64);
+    const idx block = round_up(std::min(row_block, (M + wanted - 1) / wanted), tile_rows);
+    parallel_for((M + block - 1) / block * panels, [=](idx task) {
+        const idx i = task / panels * block, j = task % panels * panel_width;
+        const idx rows = std::min(block, M - i), columns = std::min(panel_width, N - j);
+        alignas(64) real panel[k_block * panel_width];
+        real* to = c + i * c_row + j;
+        const real* from = start ? start + i * start_row + j : nullptr;
+        for (idx k = 0; k < K; k += k_block) {
+            const idx depth = std::min(k_block, K - k);
+            multiply(to, c_row, a.from(i, k), pack(panel, b.from(k, j), depth, columns), rows, columns, depth,
+                     k == 0 ? from : to, k == 0 ? start_row : c_row);
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 3  Layers
+//
+// Each layer is a pair of functions: foo_forward(outputs, inputs, sizes) and, below it, foo_backward(gradients of the inputs and
+// parameters, gradient of the output, what the forward kept, sizes). A gradient dz means dLoss/dz. Gradients of parameters are
+// added up (+=), as a parameter is used in many places; gradients of activations are written, unless the comment says "adds".
+//
+// B batch, T time, N = B·T rows, C width (n_embd), H query heads, G key and value heads, D width of a head, V vocabulary.
+// ---------------------------------------------------------------------------------------------------------------------
+
+constexpr idx elements_per_task = 8192;  // for layers that treat each number by itself
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Linear: Y = X W + b        X [N,in], W [in,out], b [out], Y [N,out]
+//
+// y_nj = Σ_k x_nk w_kj + b_j, so x_nk reaches the loss through each y_nj with factor w_kj, and w_kj through each row n with x_nk:
+//
+//     dX = dY Wᵀ        dW = Xᵀ dY        db = Σ_n dY_n
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct Linear {
+    real* weight;  // [in, out]
+    real* bias;    // [out] or null
+};
+
+inline void linear_forward(real* y, const real* x, Linear w, idx N, idx in, idx out) {
+    matmul(y, out, rows_of(x, in), rows_of(w.weight, out), N, out, in, w.bias);
+}
+
+// db [C] += the sum of the rows of dy [N,C].
+inline void bias_backward(real* db, const real* dy, idx N, idx C) {
+    parallel_ranges(C, 64, [=](idx c0, idx c1) {
+        for (idx n = 0; n < N; n++)
+            for (idx c = c0; c < c1; c++) db[c] += dy[n * C + c];
+    });
+}
+
+// dx is written last and may take the place of x.
+inline void linear_backward(real* dx, Linear dw, const real* dy, const real* x, Linear w, idx N, idx in, idx out) {
+    matmul(dw.weight, out, transposed(rows_of(x, in)), rows_of(dy, out), in, out, N, dw.weight, out);
+    if (dw.bias) bias_backward(dw.bias, dy, N, out);
+    matmul(dx, in, rows_of(dy, out), transposed(rows_of(w.weight, out)), N, in, out);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// LayerNorm (T1)
+//
+//     y_i = γ_i x̂_i + β_i        x̂_i = (x_i − μ) / σ        μ = mean_j x_j        σ = sqrt(mean_j (x_j − μ)² + ε)
+//
+// Backward. u_i = γ_i dy_i is the gradient that reaches x̂_i. Each x_j acts three times: in its own numerator, through μ with
+// ∂μ/∂x_j = 1/C, and through σ with ∂σ/∂x_j = (x_j − μ) / (C σ) = x̂_j / C. So
+//
+//     dx_j = u_j / σ − Σ_i u_i / (C σ) − x̂_j Σ_i u_i x̂_i / (C σ)
+//          = (u_j − mean_i(u_i) − x̂_j mean_i(u_i x̂_i)) / σ
+//
+// which is J_LN(x)ᵀ u of (T5): what points along 1 or along x̂ is taken out, the rest is scaled by 1/σ (T6). A large activation
+// gets a small gradient: the damping that (T10) lives on. And dγ_i = Σ_n dy_ni x̂_ni, dβ_i = Σ_n dy_ni over the rows.
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct Gain {
+    real* gamma;  // [C]
+    real* beta;   // [C], null for RMSNorm
+};
+
+// y, x [N,C]; moments [N,2] keeps each row's mean and 1/σ for the backward.
+inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
+    parallel_ranges(N, 16, [=](idx n0, idx n1) {
+        for (idx n = n0; n < n1; n++) {
+            const real* xn = x + n * C;
+            real* yn = y + n * C;
+            const real mean = sum(C, [=](idx i) { return xn[i]; }) / real(C);
+            const real variance = sum(C, [=](idx i) { return (xn[i] - mean) * (xn[i] - mean); }) / real(C);
+            const real rstd = 1 / std::sqrt(variance + eps);
+            for (idx i = 0; i < C; i++) yn[i] = gain.gamma[i] * ((xn[i] - mean) * rstd);
+            if (gain.beta)
+                for (idx i = 0; i < C; i++) yn[i] += gain.beta[i];
+            moments[2 * n] = mean;
+            moments[2 * n + 1] = rstd;
+        }
+    });
+}
+
+// The gains' gradients sum over all rows. So that the order of that sum is fixed, the rows are cut into `pieces` whatever the number
+// of threads; each piece adds up its own [dγ, dβ], and these are added in order. row(n, dgamma, dbeta) is one row's share.
+template <class Row>
+void gain_backward(Gain dgain, idx N, idx C, const Row& row) {
+    constexpr idx pieces = 16;
+    real* partial = scratch<0>(pieces * 2 * C);
+    parallel_for(pieces, [=, &row](idx p) {
+        real *dgamma = partial + p * 2 * C, *dbeta = dgamma + C;
+        std::fill_n(dgamma, 2 * C, real(0));
+        for (idx n = p * N / pieces; n < (p + 1) * N / pieces; n++) row(n, dgamma, dbeta);
+    });
+    for (idx p = 0; p < pieces; p++)
+        for (idx i = 0; i < C; i++) {
+            dgain.gamma[i] += partial[p * 2 * C + i];
+            if (dgain.beta) dgain.beta[i] += partial[p * 2 * C + C + i];
+        }
+}
+
+// Adds to dx [N,C]: the residual path's gradient already stands there, the I of (T9) to which this adds J.
+inline void layernorm_backward(real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
+    gain_backward(dgain, N, C, [=](idx n, real* dgamma, real* dbeta) {
+        const real *xn = x + n * C, *dyn = dy + n * C, *gamma = gain.gamma;
+        const real mean = moments[2 * n], rstd = moments[2 * n + 1];
+        const auto xhat = [=](idx i) { return (xn[i] - mean) * rstd; };
+        const real mean_u = sum(C, [=](idx i) { return gamma[i] * dyn[i]; }) / real(C);
+        const real mean_ux = sum(C, [=](idx i) { return gamma[i] * dyn[i] * xhat(i); }) / real(C);
+        real* dxn = dx + n * C;
+        for (idx i = 0; i < C; i++) {
+            dxn[i] += (gamma[i] * dyn[i] - mean_u - xhat(i) * mean_ux) * rstd;
+            dgamma[i] += dyn[i] * xhat(i);
+            dbeta[i] += dyn[i];
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// RMSNorm (T2)
+//
+//     y_i = γ_i x̂_i        x̂_i = x_i / r        r = sqrt(mean_j x_j² + ε)
+//
+// LayerNorm without the mean: r is the root mean square of x itself, not its standard deviation. x_j acts in its own numerator and
+// through r, with ∂r/∂x_j = x_j / (C r) = x̂_j / C; so of LayerNorm's three terms two are left, J_RMS(x)ᵀ u of (T5):
+//
+//     dx_j = (u_j − x̂_j mean_i(u_i x̂_i)) / r        dγ_i = Σ_n dy_ni x̂_ni
+// ---------------------------------------------------------------------------------------------------------------------
+
+// y, x [N,C]; moments [N,2] keeps 1/r in the second place.
+inline void rmsnorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
+    parallel_ranges(N, 16, [=](idx n0, idx n1) {
+        for (idx n = n0; n < n1; n++) {
+            const real* xn = x + n * C;
+            real* yn = y + n * C;
+            const real rrms = 1 / std::sqrt(sum(C, [=](idx i) { return xn[i] * xn[i]; }) / real(C) + eps);
+            for (idx i = 0; i < C; i++) yn[i] = gain.gamma[i] * (xn[i] * rrms);
+            moments[2 * n + 1] = rrms;
+        }
+    });
+}
+
+// Adds to dx [N,C].
+inline void rmsnorm_backward(real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
+    gain_backward(dgain, N, C, [=](idx n, real* dgamma, real*) {
+        const real *xn = x + n * C, *dyn = dy + n * C, *gamma = gain.gamma;
+        const real rrms = moments[2 * n + 1];
+        const real mean_ux = sum(C, [=](idx i) { return gamma[i] * dyn[i] * (xn[i] * rrms); }) / real(C);
+        real* dxn = dx + n * C;
+        for (idx i = 0; i < C; i++) {
+            const real xhat = xn[i] * rrms;
+            dxn[i] += (gamma[i] * dyn[i] - xhat * mean_ux) * rrms;
+            dgamma[i] += dyn[i] * xhat;
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Embedding and positions
+//
+//     x_n = wte[token_n] + wpe[t]        n = b T + t
+//
+// A row of a table is chosen, so its gradient is the sum over the places where it was chosen. wpe is a learned table, or fixed:
+//
+//     wpe[t, 2i] = sin(t / 10000^(2i/C))        wpe[t, 2i+1] = cos(t / 10000^(2i/C))        (Vaswani et al., 2017)
+// ---------------------------------------------------------------------------------------------------------------------
+
+// x [N,C]; wte [V,C]; wpe [T,C] or null.
+inline void embedding_forward(real* x, const Token* tokens, const real* wte, const real* wpe, idx B, idx T, idx from, idx C) {
+    parallel_ranges(B * T, 64, [=](idx n0, idx n1) {
+        for (idx n = n0; n < n1; n++) {
+            if (n % T < from) continue;
+            const real *token = wte + tokens[n] * C, *position = wpe + n % T * C;
+            for (idx c = 0; c < C; c++) x[n * C + c] = wpe ? token[c] + position[c] : token[c];
+        }
+    });
+}
+
+// dwpe may be null. Split over columns, so that each sum runs over the rows in order.
+inline void embedding_backward(real* dwte, real* dwpe, const real* dx, const Token* tokens, idx B, idx T, idx C) {
+    parallel_ranges(C, 16, [=](idx c0, idx c1) {
+        for (idx n = 0; n < B * T; n++)
+            for (idx c = c0; c < c1; c++) {
+                dwte[tokens[n] * C + c] += dx[n * C + c];
+                if (dwpe) dwpe[n % T * C + c] += dx[n * C + c];
+            }
+    });
+}
+
+inline void sinusoidal_table(real* wpe, idx T, idx C) {
+    for (idx t = 0; t < T; t++)
+        for (idx c = 0; c < C; c++) {
+            const double angle = double(t) / std::pow(10000.0, double(c / 2 * 2) / double(C));
+            wpe[t * C + c] = real(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
+        }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// RoPE: positions as rotations (Su et al., 2021)
+//
+// The two halves of each head are taken as D/2 points (a_i, b_i) of the plane; at time t point i is turned by t θ_i, θ_i = base^(−2i/D):
+//
+//     a' = a cos(tθ) − b sin(tθ)        b' = b cos(tθ) + a sin(tθ)
+//
+// Turning keeps lengths, and the product of a query turned by tθ with a key turned by sθ depends on t − s only. The gradient of a
+// rotation is the rotation back, so the backward is the same function with the sign of sin exchanged. It happens inside each head,
+// never across the whole width, and to queries and keys, not to values.
+// ---------------------------------------------------------------------------------------------------------------------
+
+// Sizes of attention, and where its rows lie: qkv [B, T, (H + 2G) D] holds H queries, then G keys, then G values; out is [B, T, H D].
+struct Heads {
+    idx B, T, H, G, D;
+
+    idx row() const { return (H + 2 * G) * D; }
+};
+
+// table [T, D/2, 2] of cos and sin.
+inline void rope_table(real* table, idx T, idx D, double base) {
+    for (idx t = 0; t < T; t++)
+        for (idx i = 0; i < D / 2; i++) {
+            const double angle = double(t) * std::pow(base, -2.0 * double(i) / double(D));
+            table[t * D + 2 * i] = real(std::cos(angle));
+            table[t * D + 2 * i + 1] = real(std::sin(angle));
+        }
+}
+
+// Turns the queries and keys of qkv in place, from time `from` on; direction 1 forward, -1 backward.
+inline void rope(real* qkv, const real* table, int direction, Heads s, idx from) {
+    parallel_ranges(s.B * s.T, 16, [=](idx n0, idx n1) {
+        for (idx n = n0; n < n1; n++) {
+            const real* turn = table + n % s.T * s.D;
+            if (n % s.T < from) continue;
+            for (idx h = 0; h < s.H + s.G; h++) {
+                real *a = qkv + n * s.row() + h * s.D, *b = a + s.D / 2;
+                for (idx i = 0; i < s.D / 2; i++) {
+                    const real c = turn[2 * i], si = real(direction) * turn[2 * i + 1], ai = a[i], bi = b[i];
+                    a[i] = ai * c - bi * si;
+                    b[i] = bi * c + ai * si;
+                }
+            }
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Dropout (Srivastava et al., 2014)
+//
+//     y_i = m_i x_i        m_i = 0 with probability p, else 1/(1−p)        dx_i = m_i dy_i
+//
+// The scale keeps the mean, so that nothing changes when it is switched off for validation and sampling. The mask is drawn again in
+// the backward: it is a function of the key and of i.
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct Dropout {
+    Random random;
+    real p;
+
+    real mask(idx i) const { return real(random.uniform(i)) < p ? 0 : 1 / (1 - p); }
+};
+
+// y, x [count]; y may be x. Serves as its own backward, with dx for y and dy for x.
+inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
+    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
+        for (idx i = i0; i < i1; i++) y[i] = drop.mask(i) * x[i];
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Causal attention with grouped heads
+//
+// Each of H query heads looks back over the times j <= i and takes a weighted mean of the values there. G key and value heads serve H/G
+// query heads each (Ainslie et al., 2023; G = H is the classic form). For one head, rows q_i, k_j, v_j of width D:
+//
+//     s_ij = q_i · k_j / √D        p_ij = e^(s_ij) / Σ_(j'<=i) e^(s_ij')        o_i = Σ_j m_ij p_ij v_j
+//
+// (m is dropout's mask.) As in FlashAttention (Dao et al., 2022) no T × T matrix is kept: a block of queries at a time meets the keys up to
+// its diagonal, and per row only the log-sum-exp l_i = log Σ_j e^(s_ij) stays, from which the backward makes p_ij = e^(s_ij − l_i) again.
+//
+// Backward, from do_i. Through the weighted mean: dv_j = Σ_i m_ij p_ij do_i and dp_ij = m_ij do_i · v_j. Through the softmax, whose
+// Jacobian is ∂p_ij/∂s_ij' = p_ij (δ_jj' − p_ij'):
+//
+//     ds_ij = p_ij (dp_ij − Σ_j' p_ij' dp_ij') = p_ij (dp_ij − do_i · o_i)
+//
+// as Σ_j' p_ij' dp_ij' = Σ_j' m_ij' p_ij' do_i · v_j' = do_i · o_i. And through the product:
+//
+//     dq_i = Σ_j ds_ij k_j / √D        dk_j = Σ_i ds_ij q_i / √D
+//
+// summed for k and v over the query heads that share them.
+// ---------------------------------------------------------------------------------------------------------------------
+
+constexpr idx query_block = 32;
+
+// One row's softmax in place: s [padded] holds q·k for `visible` keys; the rest becomes 0. Returns log Σ e^(scale s).
+inline real softmax_row(real* s, idx visible, idx padded, real scale) {
+    std::fill(s + visible, s + padded, -std::numeric_limits<real>::infinity());
+    const real top = maximum(padded, [=](idx j) { return s[j]; });
+    for (idx j = 0; j < padded; j++) s[j] = exp_real(scale * (s[j] - top));
+    const real total = sum(padded, [=](idx j) { return s[j]; });
+    const real inverse = 1 / total;
+    for (idx j = 0; j < padded; j++) s[j] *= inverse;
+    return scale * top + std::log(total);
+}
+
+// out [B,T,H*D]; lse [B,T,H]; queries from time `from` on, as sampling asks for the last one only. drop may be null.
+inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, idx from, const Dropout* drop) {
+    const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16);
+    const real scale = 1 / std::sqrt(real(D));
+    parallel_for(s.B * s.G, [=](idx task) {
+        const idx b = task / s.G, g = task % s.G;
+        const real *queries = qkv + b * T * row, *keys = queries + (s.H + g) * D, *values = keys + s.G * D;
+        const idx block = std::min(query_block, T - from);
+        real* p = scratch<0>(block * width);
+        Packed packed_keys{}, packed_values{};
+        if (block > 1) {
+            packed_keys = pack(scratch<1>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
+            packed_values = pack(scratch<2>(packed_size(T, D)), rows_of(values, row), T, D);
+        }
+        for (idx h = g * (s.H / s.G); h < (g + 1) * (s.H / s.G); h++)
+            for (idx i0 = from; i0 < T; i0 += block) {
+                const idx rows = std::min(block, T - i0), visible = i0 + rows;
+                const View q = rows_of(queries + i0 * row + h * D, row);
+                real* o = out + ((b * T + i0) * s.H + h) * D;
+                if (block > 1)
+                    multiply(p, width, q, packed_keys, rows, visible, D);
+                else
+                    for (idx j = 0; j < visible; j++)
+                        p[j] = sum(D, [=, k = keys + j * row](idx d) { return q.data[d] * k[d]; });
+                for (idx i = i0; i < visible; i++) {
+                    real* pi = p + (i - i0) * width;
+                    lse[(b * T + i) * s.H + h] = softmax_row(pi, i + 1, round_up(visible, 16), scale);
+                    if (drop)
+                        for (idx j = 0; j <= i; j++) pi[j] *= drop->mask(((b * s.H + h) * T + i) * T + j);
+                }
+                if (block > 1) {
+                    multiply(o, s.H * D, rows_of(p, width), packed_values, rows, D, visible);
+                } else {
+                    std::fill_n(o, D, real(0));
+                    for (idx j = 0; j < visible; j++)
+                        for (idx d = 0; d < D; d++) o[d] += p[j] * values[j * row + d];
+                }
+            }
+    });
+}
+
+// dqkv [B, T, (H + 2G) D] from dout, out [B,T,H*D] and lse [B,T,H].
+inline void attention_backward(real* dqkv, const real* dout, const real* out, const real* lse, const real* qkv, Heads s,
+                               const Dropout* drop) {
+    const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16), out_row = s.H * D;
+    const real scale = 1 / std::sqrt(real(D));
+    parallel_for(s.B * s.G, [=](idx task) {
+        const idx b = task / s.G, g = task % s.G, block = std::min(query_block, T);
+        const real *queries = qkv + b * T * row, *keys = queries + (s.H + g) * D, *values = keys + s.G * D;
+        real *dqueries = dqkv + b * T * row, *dkeys = dqueries + (s.H + g) * D, *dvalues = dkeys + s.G * D;
+        for (idx t = 0; t < T; t++) {
+            std::fill_n(dkeys + t * row, D, real(0));
+            std::fill_n(dvalues + t * row, D, real(0));
+        }
+        real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *few = scratch<2>(2 * packed_size(block, D));
+        const Packed kt = pack(scratch<3>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
+        const Packed vt = pack(scratch<4>(packed_size(D, T)), transposed(rows_of(values, row)), D, T);
+        const Packed k = pack(scratch<5>(packed_size(T, D)), rows_of(keys, row), T, D);
+        for (idx h = g * (s.H / s.G); h < (g + 1) * (s.H / s.G); h++)
+            for (idx i0 = 0; i0 < T; i0 += block) {
+                const idx rows = std::min(block, T - i0), visible = i0 + rows, padded = round_up(visible, 16);
+                const View q = rows_of(queries + i0 * row + h * D, row);
+                const View o = rows_of(out + (b * T + i0) * out_row + h * D, out_row);
+                const View d_o = rows_of(dout + (b * T + i0) * out_row + h * D, out_row);
+                multiply(p, width, q, kt, rows, visible, D);     // s_ij, and
+                multiply(ds, width, d_o, vt, rows, visible, D);  // do_i · v_j, made into m p and ds / √D row by row:
+                for (idx i = i0; i < visible; i++) {
+                    real *pi = p + (i - i0) * width, *dsi = ds + (i - i0) * width;
+                    const real *oi = o.from(i - i0, 0).data, *doi = d_o.from(i - i0, 0).data;
+                    const real l = lse[(b * T + i) * s.H + h], along = sum(D, [=](idx d) { return doi[d] * oi[d]; });
+                    std::fill(pi + i + 1, pi + padded, -std::numeric_limits<real>::infinity());
+                    for (idx j = 0; j < padded; j++) pi[j] = exp_real(scale * pi[j] - l);
+                    if (!drop) {
+                        for (idx j = 0; j < padded; j++) dsi[j] = scale * pi[j] * (dsi[j] - along);
+                    } else {
+                        for (idx j = 0; j <= i; j++) {
+                            const real m = drop->mask(((b * s.H + h) * T + i) * T + j);
+                            dsi[j] = scale * pi[j] * (m * dsi[j] - along);
+                            pi[j] *= m;
+                        }
+                        std::fill(dsi + i + 1, dsi + padded, real(0));
+                    }
+                }
+                multiply(dqueries + i0 * row + h * D, row, rows_of(ds, width), k, rows, D, visible);
+                const Packed packed_q = pack(few, q, rows, D);
+                multiply(dkeys, row, transposed(rows_of(ds, width)), packed_q, visible, D, rows, dkeys, row);
+                const Packed packed_do = pack(few + packed_size(block, D), d_o, rows, D);
+                multiply(dvalues, row, transposed(rows_of(p, width)), packed_do, visible, D, rows, dvalues, row);
+            }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// GELU, tanh form (Hendrycks and Gimpel, 2016)
+//
+//     y = x (1 + tanh u) / 2 = x σ(z)        u = √(2/π) (x + 0.044715 x³)        z = 2u
+//
+// as (1 + tanh u) / 2 = σ(2u). With σ' = σ (1 − σ):
+//
+//     dx = dy (σ + x σ (1 − σ) z')        z' = 2 √(2/π) (1 + 3 · 0.044715 x²)
+// ---------------------------------------------------------------------------------------------------------------------
+
+constexpr real gelu_scale = real(2 * 0.79788456080286535588), gelu_cubic = real(0.044715);
+
+// y, x [count].
+inline void gelu_forward(real* y, const real* x, idx count) {
+    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
+        for (idx i = i0; i < i1; i++) y[i] = x[i] * sigmoid(gelu_scale * (x[i] + gelu_cubic * x[i] * x[i] * x[i]));
+    });
+}
+
+// Written over x, which is not needed any more: dx takes its place.
+inline void gelu_backward(real* x, const real* dy, idx count) {
+    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
+        for (idx i = i0; i < i1; i++) {
+            const real s = sigmoid(gelu_scale * (x[i] + gelu_cubic * x[i] * x[i] * x[i]));
+            const real slope = gelu_scale * (1 + 3 * gelu_cubic * x[i] * x[i]);
+            x[i] = dy[i] * (s + x[i] * s * (1 - s) * slope);
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// SwiGLU (Shazeer, 2020)
+//
+//     y = silu(g) u        silu(g) = g σ(g)        a row of x [N, 2F] is F gates g, then F values u; y [N,F]
+//
+//     du = dy silu(g)        dg = dy u (σ + g σ (1 − σ))
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline void swiglu_forward(real* y, const real* x, idx N, idx F) {
+    parallel_ranges(N, 16, [=](idx n0, idx n1) {
+        for (idx n = n0; n < n1; n++) {
+            const real *g = x + n * 2 * F, *u = g + F;
+            for (idx i = 0; i < F; i++) y[n * F + i] = g[i] * sigmoid(g[i]) * u[i];
+        }
+    });
+}
+
+// Written over x.
+inline void swiglu_backward(real* x, const real* dy, idx N, idx F) {
+    parallel_ranges(N, 16, [=](idx n0, idx n1) {
+        for (idx n = n0; n < n1; n++) {
+            real *g = x + n * 2 * F, *u = g + F;
+            const real* d = dy + n * F;
+            for (idx i = 0; i < F; i++) {
+                const real s = sigmoid(g[i]), silu = g[i] * s;
+                g[i] = d[i] * u[i] * (s + silu * (1 - s));
+                u[i] = d[i] * silu;
+            }
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Residual addition (T3), (T14): y = x + f. The gradient passes to both unchanged, which is the I of (T9), (T15) and (T19).
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline void residual_forward(real* y, const real* x, const real* f, idx count) {
+    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
+        for (idx i = i0; i < i1; i++) y[i] = x[i] + f[i];
+    });
+}
+
+// Adds to dx, where the residual path's gradient stands, what comes back from the branch.
+inline void residual_backward(real* dx, const real* df, idx count) {
+    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
+        for (idx i = i0; i < i1; i++) dx[i] += df[i];
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Cross-entropy
+//
+//     loss = mean_n −log p_n[target_n]        p_n = softmax(logits_n)        log p_v = logit_v − log Σ_v' e^(logit_v')
+//
+//     dlogit_v = (p_v − [v = target]) / N
+//
+// as ∂(log Σ e^logit)/∂logit_v = p_v. The gradient is written over the logits: no table of probabilities is stored.
+// ---------------------------------------------------------------------------------------------------------------------
+
+// losses [N] gets each row's −log p; logits [N,V] become their gradients, times `weight` (1/N for the mean) unless that is 0.
+inline void cross_entropy(real* losses, real* logits, const Token* targets, real weight, idx N, idx V) {
+    parallel_ranges(N, 4, [=](idx n0, idx n1) {
+        for (idx n = n0; n < n1; n++) {
+            real* z = logits + n * V;
+            const real top = maximum(V, [=](idx v) { return z[v]; });
+            const real total = sum(V, [=](idx v) { return exp_real(z[v] - top); });
+            losses[n] = top + std::log(total) - z[targets[n]];
+            if (weight == 0) continue;
+            for (idx v = 0; v < V; v++) z[v] = exp_real(z[v] - top) / total * weight;
+            z[targets[n]] -= weight;
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 4  The model
+//
+// tokens -> embedding -> L blocks -> final norm -> logits. A block is two residual branches, attention and then an MLP, wired as
+//
+//     pre    x + f(norm(x))     (T3)     the gradient passes on the sum unchanged, f's share is damped by 1/σ (T9), (T13)
+//     post   norm(x + f(x))              the transformer of 2017
+//     none   x + f(x)           (T14)    explodes with depth (T17)
+//     plain  f(x)               (T18)    vanishes or explodes with depth (T20)
+// ---------------------------------------------------------------------------------------------------------------------
+
+enum class Norm { layer, rms };
+enum class Position { learned, sinusoidal, rope, none };
+enum class Mlp { gelu, swiglu };
+enum class Wiring { pre, post, none, plain };
+
+struct Config {
+    int vocab_size = 0, block_size = 64, n_layer = 4, n_head = 4, n_kv_head = 0, n_embd = 128, n_hidden = 0;
+    Norm norm = Norm::layer;
+    Position pos = Position::learned;
+    Mlp mlp = Mlp::gelu;
+    Wiring wiring = Wiring::pre;
+    bool bias = true, tie = true, final_norm = true;
+    double dropout = 0, norm_eps = 1e-5, rope_theta = 10000;
+
+    idx C() const { return n_embd; }
+    idx D() const { return n_embd / n_head; }
+    idx F() const { return n_hidden; }                                 // the MLP's inner width
+    idx fc() const { return mlp == Mlp::swiglu ? 2 * F() : F(); }      // what its first matrix puts out
+    idx qkv() const { return (n_head + 2 * idx{n_kv_head}) * D(); }
+
+    // Fills in what follows from the rest and refuses what makes no model.
+    void complete() {
+        const auto need = [](bool good, const auto&... message) {
+            if (!good) throw Error(message...);
+        };
+        need(n_layer > 0 && n_head > 0 && n_embd > 0 && block_size > 0 && n_kv_head >= 0 && n_hidden >= 0,
+             "n_layer, n_head, n_embd and block_size must be at least 1, n_kv_head and n_hidden at least 0");
+        constexpr int most = 1 << 20;  // so that no product of sizes overflows
+        need(n_layer <= 1 << 16 && n_head <= most && n_embd <= most && block_size <= most && n_hidden <= most && vocab_size <= 1 << 24,
+             "a size is too large: n_layer goes to ", 1 << 16, ", the others to ", most);
+        if (n_kv_head == 0) n_kv_head = n_head;
+        if (n_hidden == 0) n_hidden = mlp == Mlp::gelu ? 4 * n_embd : static_cast<int>(round_up((8 * C() + 2) / 3, 8));
+        need(n_embd % n_head == 0, "n_embd ", n_embd, " is not a multiple of n_head ", n_head, "; choose sizes that divide");
+        need(n_head % n_kv_head == 0, "n_head ", n_head, " is not a multiple of n_kv_head ", n_kv_head, "; choose one that divides it");
+        need(pos != Position::rope || D() % 2 == 0, "rope turns pairs, but n_embd / n_head = ", D(), " is odd; make it even or choose another --pos");
+        need(dropout >= 0 && dropout < 1, "dropout ", dropout, " is not in [0, 1); choose for example 0.1");
+    }
+};
+
+// Memory for many arrays of one object: `want` notes each, `allocate` gets one piece for all and sets the pointers. All
+// memory of a training step is got this way before the first step, and its size is known before that.
+class Memory {
+  public:
+    Memory() = default;
+    Memory(const Memory&) = delete;  // the pointers would still show into the other
+    Memory& operator=(const Memory&) = delete;
+
+    // Returns where the array will stand in the piece.
+    idx want(real*& pointer, idx size) {
+        if (size_ + size > idx{1} << 60) throw std::bad_alloc();
+        wanted_.emplace_back(&pointer, size_);
+        return std::exchange(size_, size_ + round_up(size, 16));
+    }
+    void allocate() {
+        piece_.assign(static_cast<std::size_t>(size_ + 16), 0);
+        const auto past_line = reinterpret_cast<std::uintptr_t>(piece_.data()) % 64 / sizeof(real);
+        data_ = piece_.data() + (64 / sizeof(real) - past_line);  // on a cache line
+        for (auto [pointer, offset] : wanted_) *pointer = data_ + offset;
+    }
+    real* data() const { return data_; }
+    idx size() const { return size_; }
+
+  private:
+    std::vector<std::pair<real**, idx>> wanted_;
+    std::vector<real> piece_;
+    real* data_ = nullptr;
+    idx size_ = 0;
+};
+
+// One named matrix or vector of the parameters: where it stands in their memory, and how it starts.
+struct Tensor {
+    std::string name;  // GPT-2's: wte.weight, h.0.attn.c_attn.weight …
+    idx rows, cols;    // a vector has 0 rows
+    idx offset;
+    double start;      // matrices: standard deviation of the normal they are drawn from; vectors: their value
+
+    idx size() const { return std::max<idx>(rows, 1) * cols; }
+};
+
+struct Block {
+    Gain norm_1;
+    Linear qkv, projection;  // [C, (H + 2G) D], [C, C]
+    Gain norm_2;
+    Linear fc, out;  // [C, F] or [C, 2F], [F, C]
+};
+
+// All parameters, or their gradients, or one of the optimizer's moments: the same arrays in the same places.
+struct Parameters {
+    Memory memory;
+    std::vector<Tensor> tensors;
+    real *wte = nullptr, *wpe = nullptr, *head = nullptr;  // [V,C]; [block_size,C] if positions are learned; [V,C] unless tied
+    std::vector<Block> blocks;
+    Gain final_norm{};
+
+    explicit Parameters(const Config& c) : blocks(static_cast<std::size_t>(c.n_layer)) {
+        const auto matrix = [&](const std::string& name, real*& pointer, idx rows, idx cols, double std) {
+            tensors.push_back({name, rows, cols, memory.want(pointer, rows * cols), std});
+        };
+        const auto vector = [&](const std::string& name, real*& pointer, idx size, double value) {
+            tensors.push_back({name, 0, size, memory.want(pointer, size), value});
+        };
+        const auto linear = [&](const std::string& name, Linear& w, idx in, idx out, double std) {
+            matrix(name + ".weight", w.weight, in, out, std);
+            if (c.bias) vector(name + ".bias", w.bias, out, 0);
+        };
+        const auto norm = [&](const std::string& name, Gain& gain) {
+            vector(name + ".weight", gain.gamma, c.C(), 1);
+            if (c.norm == Norm::layer && c.bias) vector(name + ".bias", gain.beta, c.C(), 0);
+        };
+        const bool norms = c.wiring == Wiring::pre || c.wiring == Wiring::post;
+        const double std = 0.02, branch_end = std / std::sqrt(2.0 * c.n_layer);  // 2L branches add up on the residual path
+        matrix("wte.weight", wte, c.vocab_size, c.C(), std);
+        if (c.pos == Position::learned) matrix("wpe.weight", wpe, c.block_size, c.C(), std);
+        for (std::size_t l = 0; l < blocks.size(); l++) {
+            const std::string h = text("h.", l, ".");
+            if (norms) norm(h + "ln_1", blocks[l].norm_1);
+            linear(h + "attn.c_attn", blocks[l].qkv, c.C(), c.qkv(), std);
+            linear(h + "attn.c_proj", blocks[l].projection, c.C(), c.C(), branch_end);
+            if (norms) norm(h + "ln_2", blocks[l].norm_2);
+            linear(h + "mlp.c_fc", blocks[l].fc, c.C(), c.fc(), std);
+            linear(h + "mlp.c_proj", blocks[l].out, c.F(), c.C(), branch_end);
+        }
+        if (c.final_norm) norm("ln_f", final_norm);
+        if (!c.tie) matrix("lm_head.weight", head, c.vocab_size, c.C(), std);
+    }
+
+    // Draws the starting values; they depend on the seed and on the place of each tensor only.
+    void initialize(std::uint64_t seed) {
+        for (std::size_t i = 0; i < tensors.size(); i++) {
+            const Tensor& t = tensors[i];
+            const Random random(seed, Purpose::init, i);
+            parallel_ranges(t.size(), elements_per_task, [&](idx begin, idx end) {
+                for (idx j = begin; j < end; j++) memory.data()[t.offset + j] = real(t.rows ? t.start * random.normal(j) : t.start);
+            });
+        }
+    }
+
+    // How many numbers are learned.
+    idx count() const {
+        idx total = 0;
+        for (const Tensor& t : tensors) total += t.size();
+        return total;
+    }
+};
+
+// The network and the memory of its activations, for up to B sequences of up to T tokens.
+//
+// What a layer's backward needs and is expensive is kept: the residual stream, queries, keys and values, attention's output, the
+// MLP's inner values before the activation. What is cheap is made again: normalized inputs, activations, probabilities. Without a
+// backward the layers share this memory, all but the queries, keys and values: those are the cache that lets sampling compute
+// one position a token.
+class GPT {
+  public:
+    enum class Use { training, scoring, sampling };  // all gradients; logits of all rows; logits of the last row
+
+    const Config config;
+    Parameters weights, gradients;
+    std::uint64_t dropout_seed = 0;
+    std::function<void(idx k, const real* dx)> on_gradient;  // if set, told dLoss/dx(k) [N,C] on the way back
+
+    // Plans the memory; bytes() tells how much, allocate() gets it. Throws std::bad_alloc.
+    GPT(const Config& c, idx B, idx T, Use use) : config(c), weights(c), gradients(c), use_(use) {
+        if (B > (idx{1} << 31) / T) throw std::bad_alloc();
+        const idx N = B * T, L = c.n_layer;
+        const auto layers = [&](std::vector<real*>& list, idx count, idx size) {
+            list.resize(static_cast<std::size_t>(count));
+            for (real*& pointer : list) memory_.want(pointer, size);
+        };
+        const bool keep = use == Use::training;
+        layers(x_, keep ? 2 * L + 1 : 2, N * c.C());
+        layers(moments_, keep ? 2 * L + 1 : 1, N * 2);
+        if (c.wiring == Wiring::post) layers(sums_, keep ? 2 * L : 1, N * c.C());
+        layers(qkv_, L, N * c.qkv());
+        layers(attended_, keep ? L : 1, N * c.C());
+        layers(lse_, keep ? L : 1, N * c.n_head);
+        layers(fc_, keep ? L : 1, N * c.fc());
+        memory_.want(normed_, N * c.C());
+        memory_.want(branch_, N * c.C());
+        memory_.want(act_, N * std::max(c.F(), c.C()));
+        memory_.want(logits_, (use == Use::sampling ? 1 : N) * c.vocab_size);
+        memory_.want(losses_, N);
+        if (c.pos == Position::sinusoidal) memory_.want(sinusoids_, c.block_size * c.C());
+        if (c.pos == Position::rope) memory_.want(turns_, c.block_size * c.D());
+        if (keep) {
+            memory_.want(dx_, N * c.C());
+            memory_.want(dqkv_, N * c.qkv());
+            if (c.wiring == Wiring::post) memory_.want(dsum_, N * c.C());
+            if (c.dropout > 0) memory_.want(masked_, N * c.C());
+        }
+    }
+
+    // Weights and activations, and for training gradients and AdamW's two moments.
+    double bytes() const {
+        const idx copies = use_ == Use::training ? 4 : 1;
+        return double(copies * weights.memory.size() + memory_.size()) * sizeof(real);
+    }
+
+    void allocate() {
+        weights.memory.allocate();
+        if (use_ == Use::training) gradients.memory.allocate();
+        memory_.allocate();
+        if (sinusoids_) sinusoidal_table(sinusoids_, config.block_size, config.C());
+        if (turns_) rope_table(turns_, config.block_size, config.D(), config.rope_theta);
+    }
+
+    // The residual stream: x(k) [N,C] enters branch k = 0 … 2L-1, x(2L) leaves the last. In training all are kept.
+    real* x(idx k) const { return of(x_, k); }
+    real* logits() const { return logits_; }  // [N,V], when sampling [1,V]
+
+    // Computes the logits of tokens [B,T]. With B = 1 and from > 0 the rows before `from` are known from the call before: this is the
+    // key-value cache. dropout_step: which masks to draw in training; nothing is dropped without it.
+    void forward(const Token* tokens, idx B, idx T, idx from = 0, std::optional<std::uint64_t> dropout_step = {}) {
+        B_ = B, T_ = T, from_ = from;
+        dropout_step_ = config.dropout > 0 ? dropout_step : std::nullopt;
+        const Config& c = config;
+        const idx C = c.C(), L = c.n_layer, rows = B * T - from;
+        embedding_forward(x(0), tokens, weights.wte, sinusoids_ ? sinusoids_ : weights.wpe, B, T, from, C);
+        if (dropout_step_) dropout(x(0), x(0), drop(0), B * T * C);
+        for (idx l = 0; l < L; l++) {
+            const Block& w = weights.blocks[static_cast<std::size_t>(l)];
+            half_forward(2 * l, w.norm_1, [&](real* y, const real* in) { attention_forward_branch(y, in, w, l); });
+            half_forward(2 * l + 1, w.norm_2, [&](real* y, const real* in) { mlp_forward_branch(y, in, w, l); });
+        }
+        const real* out = x(2 * L);
+        if (c.final_norm) {
+            norm_forward(normed_ + from * C, of(moments_, 2 * L), out + from * C, weights.final_norm, rows);
+            out = normed_;
+        }
+        const idx first = use_ == Use::sampling ? B * T - 1 : from;
+        matmul(logits_, c.vocab_size, rows_of(out + first * C, C), transposed(rows_of(head(weights), C)), B * T - first, c.vocab_size, C);
+    }
+
+    // Mean cross-entropy of the logits against targets [B,T], in nats. If `share` is not 0 the logits become the gradients of share * loss.
+    double loss(const Token* targets, double share = 0) {
+        const idx N = B_ * T_;
+        cross_entropy(losses_, logits_, targets, real(share / double(N)), N, config.vocab_size);
+        double total = 0;
+        for (idx n = 0; n < N; n++) total += double(losses_[n]);
+        return total / double(N);
+    }
+
+    // Adds to `gradients`; after forward and loss(targets, share). The activations are used up.
+    void backward(const Token* tokens) {
+        const Config& c = config;
+        const idx C = c.C(), V = c.vocab_size, L = c.n_layer, N = B_ * T_;
+        const real* out = c.final_norm ? normed_ : x(2 * L);
+        real* dout = c.final_norm ? branch_ : dx_;
+        matmul(dout, C, rows_of(logits_, V), rows_of(head(weights), C), N, C, V);
+        matmul(head(gradients), C, transposed(rows_of(logits_, V)), rows_of(out, C), V, C, N, head(gradients), C);
+        if (c.final_norm) {
+            std::fill_n(dx_, N * C, real(0));
+            norm_backward(dx_, gradients.final_norm, branch_, x(2 * L), of(moments_, 2 * L), weights.final_norm);
+        }
+        if (on_gradient) on_gradient(2 * L, dx_);
+        for (idx l = L - 1; l >= 0; l--) {
+            const Block &w = weights.blocks[static_cast<std::size_t>(l)], &dw = gradients.blocks[static_cast<std::size_t>(l)];
+            half_backward(2 * l + 1, w.norm_2, dw.norm_2, [&](real* din, const real* dy, const real* in) {
+                mlp_backward_branch(din, dy, in, w, dw, l);
+            });
+            half_backward(2 * l, w.norm_1, dw.norm_1, [&](real* din, const real* dy, const real* in) {
+                attention_backward_branch(din, dy, in, w, dw, l);
+            });
+        }
+        if (dropout_step_) dropout(dx_, dx_, drop(0), N * C);
+        embedding_backward(gradients.wte, gradients.wpe, dx_, tokens, B_, T_, C);
+    }
+
+  private:
+    // Branch k: x(k) -> x(k+1). Only the rows from `from_` on are computed.
+    template <class Branch>
+    void half_forward(idx k, Gain gain, const Branch& branch) {
+        const idx C = config.C(), skip = from_ * C, rows = B_ * T_ - from_;
+        const Wiring wiring = config.wiring;
+        const real *in = x(k) + skip, *f_in = in;
+        if (wiring == Wiring::pre) {
+            norm_forward(normed_ + skip, of(moments_, k), in, gain, rows);
+            f_in = normed_ + skip;
+        }
+        real* y = x(k + 1) + skip;
+        real* f = wiring == Wiring::plain ? y : branch_ + skip;
+        branch(f, f_in);
+        if (dropout_step_) dropout(f, f, drop(1 + 2 * k), rows * C);
+        if (wiring == Wiring::pre || wiring == Wiring::none) residual_forward(y, in, f, rows * C);
+        if (wiring == Wiring::post) {
+            residual_forward(of(sums_, k) + skip, in, f, rows * C);
+            norm_forward(y, of(moments_, k), of(sums_, k) + skip, gain, rows);
+        }
+    }
+
+    // dLoss/dx(k+1), in dx_, becomes dLoss/dx(k).
+    template <class BranchBackward>
+    void half_backward(idx k, Gain gain, Gain dgain, const BranchBackward& branch_backward) {
+        const idx N = B_ * T_, C = config.C();
+        const Wiring wiring = config.wiring;
+        if (wiring == Wiring::post) {
+            std::fill_n(dsum_, N * C, real(0));
+            norm_backward(dsum_, dgain, dx_, of(sums_, k), of(moments_, k), gain);
+            std::swap(dx_, dsum_);
+        }
+        const real* df = dx_;
+        if (dropout_step_) {
+            dropout(masked_, dx_, drop(1 + 2 * k), N * C);
+            df = masked_;
+        }
+        const real* in = x(k);
+        if (wiring == Wiring::pre) {
+            norm_forward(normed_, of(moments_, k), in, gain, N);
+            in = normed_;
+        }
+        branch_backward(branch_, df, in);
+        if (wiring == Wiring::pre) norm_backward(dx_, dgain, branch_, x(k), of(moments_, k), gain);
+        if (wiring == Wiring::post || wiring == Wiring::none) residual_backward(dx_, branch_, N * C);
+        if (wiring == Wiring::plain) std::swap(dx_, branch_);
+        if (on_gradient) on_gradient(k, dx_);
+    }
+
+    void attention_forward_branch(real* y, const real* in, const Block& w, idx l) {
+        const idx C = config.C(), Q = config.qkv(), rows = B_ * T_ - from_;
+        linear_forward(of(qkv_, l) + from_ * Q, in, w.qkv, rows, C, Q);
+        if (turns_) rope(of(qkv_, l), turns_, +1, heads(), from_);
+        const auto dropped = attention_dropout(l);
+        attention_forward(of(attended_, l), of(lse_, l), of(qkv_, l), heads(), from_, dropped ? &*dropped : nullptr);
+        linear_forward(y, of(attended_, l) + from_ * C, w.projection, rows, C, C);
+    }
+
+    void attention_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
+        const idx C = config.C(), N = B_ * T_;
+        linear_backward(act_, dw.projection, dy, of(attended_, l), w.projection, N, C, C);
+        const auto dropped = attention_dropout(l);
+        attention_backward(dqkv_, act_, of(attended_, l), of(lse_, l), of(qkv_, l), heads(), dropped ? &*dropped : nullptr);
+        if (turns_) rope(dqkv_, turns_, -1, heads(), 0);
+        linear_backward(din, dw.qkv, dqkv_, in, w.qkv, N, C, config.qkv());
+    }
+
+    void mlp_forward_branch(real* y, const real* in, const Block& w, idx l) {
+        const idx C = config.C(), F = config.F(), fc = config.fc(), rows = B_ * T_ - from_;
+        linear_forward(of(fc_, l) + from_ * fc, in, w.fc, rows, C, fc);
+        activation_forward(act_, of(fc_, l) + from_ * fc, rows);
+        linear_forward(y, act_, w.out, rows, F, C);
+    }
+
+    // The inner values' gradient takes their place.
+    void mlp_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
+        const idx C = config.C(), F = config.F(), fc = config.fc(), N = B_ * T_;
+        activation_forward(act_, of(fc_, l), N);
+        linear_backward(act_, dw.out, dy, act_, w.out, N, F, C);
+        if (config.mlp == Mlp::swiglu)
+            swiglu_backward(of(fc_, l), act_, N, F);
+        else
+            gelu_backward(of(fc_, l), act_, N * F);
+        linear_backward(din, dw.fc, of(fc_, l), in, w.fc, N, C, fc);
+    }
+
+    void activation_forward(real* y, const real* z, idx rows) {
+        if (config.mlp == Mlp::swiglu)
+            swiglu_forward(y, z, rows, config.F());
+        else
+            gelu_forward(y, z, rows * config.F());
+    }
+
+    void norm_forward(real* y, real* moments, const real* in, Gain gain, idx rows) {
+        const auto forward = config.norm == Norm::layer ? layernorm_forward : rmsnorm_forward;
+        forward(y, moments, in, gain, rows, config.C(), real(config.norm_eps));
+    }
+
+    void norm_backward(real* dx, Gain dgain, const real* dy, const real* in, const real* moments, Gain gain) {
+        const auto backward = config.norm == Norm::layer ? layernorm_backward : rmsnorm_backward;
+        backward(dx, dgain, dy, in, moments, gain, B_ * T_, config.C());
+    }
+
+    static real* of(const std::vector<real*>& list, idx i) { return list[static_cast<std::size_t>(i) % list.size()]; }
+    static real* head(const Parameters& p) { return p.head ? p.head : p.wte; }
+    Heads heads() const { return {B_, T_, config.n_head, config.n_kv_head, config.D()}; }
+
+    // Dropout acts at 4L + 1 sites: 0 the embedding, then per branch k its output at 1 + 2k, and for attention its weights at 2 + 2k.
+    Dropout drop(idx site) const {
+        const auto sites = static_cast<std::uint64_t>(4 * config.n_layer + 1);
+        const Random random(dropout_seed, Purpose::dropout, *dropout_step_ * sites + static_cast<std::uint64_t>(site));
+        return {random, real(config.dropout)};
+    }
+    std::optional<Dropout> attention_dropout(idx l) const {
+        return dropout_step_ ? std::optional(drop(2 + 4 * l)) : std::nullopt;
+    }
+
+    Use use_;
+    Memory memory_;
+    std::vector<real*> x_, moments_, sums_, qkv_, attended_, lse_, fc_;  // per branch or per layer; inputs of the norms if post
+    real *normed_ = nullptr, *branch_ = nullptr, *act_ = nullptr, *logits_ = nullptr, *losses_ = nullptr;
+    real *sinusoids_ = nullptr, *turns_ = nullptr;
+    real *dx_ = nullptr, *dqkv_ = nullptr, *dsum_ = nullptr, *masked_ = nullptr;
+    idx B_ = 0, T_ = 0, from_ = 0;  // of the last forward
+    std::optional<std::uint64_t> dropout_step_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 5  AdamW (Loshchilov and Hutter, 2019)
+//
+//     m ← β₁ m + (1 − β₁) g        v ← β₂ v + (1 − β₂) g²
+//     w ← w − lr λ w − lr m̂ / (√v̂ + ε)        m̂ = m / (1 − β₁ᵗ)        v̂ = v / (1 − β₂ᵗ)
+//
+// m and v are running means of the gradient and its square; starting from 0 they are too small by the factors 1 − βᵗ at step t = 1, 2, …
+// The decay λ w is outside the ratio, so that it is the same for every weight; it applies to matrices, not to gains and biases.
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct AdamW {
+    double beta1 = 0.9, beta2 = 0.99, eps = 1e-8, weight_decay = 0.1;
+    Memory memory;
+    real *m = nullptr, *v = nullptr;
+
+    explicit AdamW(const Parameters& like) {
+        memory.want(m, like.memory.size());
+        memory.want(v, like.memory.size());
+        memory.allocate();
+    }
+
+    // Step t = 1, 2, …; `scale` is the clipping factor on the gradients, which are set to 0 for the next step while they are at hand.
+    void update(Parameters& weights, Parameters& gradients, double lr, double scale, std::int64_t t) {
+        const real b1 = real(beta1), b2 = real(beta2), epsilon = real(eps), clip = real(scale);
+        const real step = real(lr / (1 - std::pow(beta1, double(t)))), unbias = real(1 / std::sqrt(1 - std::pow(beta2, double(t))));
+        for (const Tensor& tensor : weights.tensors) {
+            const real keep = real(1 - (tensor.rows ? lr * weight_decay : 0));
+            real *w = weights.memory.data() + tensor.offset, *g = gradients.memory.data() + tensor.offset;
+            real *mt = m + tensor.offset, *vt = v + tensor.offset;
+            parallel_ranges(tensor.size(), elements_per_task, [=](idx begin, idx end) {
+                for (idx i = begin; i < end; i++) {
+                    const real gi = clip * g[i];
+                    mt[i] = b1 * mt[i] + (1 - b1) * gi;
+                    vt[i] = b2 * vt[i] + (1 - b2) * gi * gi;
+                    w[i] = keep * w[i] - step * mt[i] / (std::sqrt(vt[i]) * unbias + epsilon);
+                    g[i] = 0;
+                }
+            });
+        }
+    }
+};
+
+// ||g||₂ over all parameters, in double, over pieces of a fixed length added in order.
+inline double gradient_norm(const Parameters& gradients) {
+    const real* g = gradients.memory.data();
+    const idx n = gradients.memory.size();
+    std::vector<double> squares(static_cast<std::size_t>((n + elements_per_task - 1) / elements_per_task));
+    parallel_ranges(n, elements_per_task, [&](idx begin, idx end) {
+        squares[static_cast<std::size_t>(begin / elements_per_task)] = double(sum(end - begin, [=](idx i) { return g[begin + i] * g[begin + i]; }));
+    });
+    return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+// The factor that brings a gradient of this norm down to `limit`; 1 if it is within it, or if the limit is 0.
+inline double clip_factor(double norm, double limit) { return limit > 0 && norm > limit ? limit / (norm + 1e-6) : 1; }
+
+// nanoGPT's schedule: a linear warm-up, then half a cosine from learning_rate down to min_lr at lr_decay_iters.
+inline double scheduled_rate(std::int64_t iter, double learning_rate, double min_lr, std::int64_t warmup_iters, std::int64_t lr_decay_iters) {
+    if (iter < warmup_iters) return learning_rate * double(iter + 1) / double(warmup_iters + 1);
+    if (iter >= lr_decay_iters) return min_lr;
+    const double ratio = double(iter - warmup_iters) / double(lr_decay_iters - warmup_iters);
+    return min_lr + 0.5 * (1 + std::cos(std::numbers::pi * ratio)) * (learning_rate - min_lr);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 6  Text
+//
+// A token is a Unicode code point; the vocabulary is the text's code points in order. The first 9/10 of a text trains, the rest validates.
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline std::string read_file(const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) throw Error(path, " is a directory, not a file");
+    std::ifstream in(path, std::ios::binary);
+    std::string content(std::istreambuf_iterator<char>(in), {});
+    if (!in) throw Error("cannot read ", path, "; check the name and the permissions");
+    return content;
+}
+
+inline void append_utf8(std::string& out, char32_t c) {
+    const auto byte = [&](char32_t bits) { out += static_cast<char>(static_cast<unsigned char>(bits)); };
+    if (c < 0x80) return byte(c);
+    if (c < 0x800) return byte(0xC0 | c >> 6), byte(0x80 | (c & 0x3F));
+    if (c < 0x10000) return byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F));
+    byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 0x3F)), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F));
+}
+
+inline std::string utf8(char32_t c) {
+    std::string out;
+    append_utf8(out, c);
+    return out;
+}
+
+// The code point at byte i, which moves behind it. Throws on anything that is not UTF-8 (RFC 3629: no overlong forms, no surrogates,
+// nothing above U+10FFFF), with the offset.
+inline char32_t next_code_point(std::string_view s, std::size_t& i, std::string_view source) {
+    const auto at = [&](std::size_t k) { return static_cast<unsigned char>(s[k]); };
+    const unsigned char first = at(i);
+    const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    char32_t c = length < 2 ? first : first & (0x7Fu >> length);
+    bool good = length > 0 && i + length <= s.size();
+    for (std::size_t k = 1; good && k < length; k++) {
+        good = (at(i + k) & 0xC0) == 0x80;
+        c = c << 6 | (at(i + k) & 0x3Fu);
+    }
+    if (!good || (length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || (c >= 0xD800 && c < 0xE000) || c > 0x10FFFF)
+        throw Error(source, " is not UTF-8 at byte ", i, " (value ", int{first}, "); convert it, for example with iconv -t UTF-8");
+    i += length;
+    return c;
+}
+
+// `use` of each code point of a text; a leading byte-order mark is none of them.
+template <class Use>
+void each_code_point(std::string_view s, std::string_view source, const Use& use) {
+    std::size_t i = s.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+    while (i < s.size()) use(next_code_point(s, i, source));
+}
+
+class Tokenizer {
+  public:
+    Tokenizer() = default;
+    // characters[id] is the code point of token id.
+    explicit Tokenizer(std::vector<char32_t> characters) : characters_(std::move(characters)), ids_(0x110000, -1) {
+        for (std::size_t i = 0; i < characters_.size(); i++) ids_[characters_[i]] = static_cast<Token>(i);
+    }
+    static Tokenizer of_text(std::string_view s, std::string_view source) {
+        std::vector<bool> seen(0x110000);
+        each_code_point(s, source, [&](char32_t c) { seen[c] = true; });
+        std::vector<char32_t> characters;
+        for (char32_t c = 0; c < 0x110000; c++)
+            if (seen[c]) characters.push_back(c);
+        return Tokenizer(std::move(characters));
+    }
+
+    const std::vector<char32_t>& characters() const { return characters_; }
+    int size() const { return static_cast<int>(characters_.size()); }
+    std::string decode(Token id) const { return utf8(characters_[static_cast<std::size_t>(id)]); }
+
+    std::vector<Token> encode(std::string_view s, std::string_view source) const {
+        std::vector<Token> tokens;
+        each_code_point(s, source, [&](char32_t c) {
+            if (ids_[c] < 0) {
+                char code[12];
+                std::snprintf(code, sizeof code, "U+%04X", static_cast<unsigned>(c));
+                throw Error("the model has never seen '", c < 32 ? "" : utf8(c), "' (", code, "), character ", tokens.size() + 1, " of ", source,
+                            "; leave it out, or train on a text that has it");
+            }
+            tokens.push_back(ids_[c]);
+        });
+        return tokens;
+    }
+
+  private:
+    std::vector<char32_t> characters_;
+    std::vector<Token> ids_;
+};
+
+// How many of a text's tokens train.
+constexpr idx training_part(idx tokens) { return tokens / 10 * 9 + tokens % 10 * 9 / 10; }
+
+// A batch of B windows of T tokens, and as targets each token's successor.
+struct Batch {
+    std::vector<Token> inputs, targets;
+
+    void resize(idx B, idx T) {
+        inputs.resize(static_cast<std::size_t>(B * T));
+        targets.resize(inputs.size());
+    }
+    // Makes row b the window that starts at `from`.
+    void set(idx b, idx T, const Token* from) {
+        std::copy_n(from, T, inputs.data() + b * T);
+        std::copy_n(from + 1, T, targets.data() + b * T);
+    }
+};
+
+// Windows at random positions of tokens [count > T], a function of the key.
+inline void random_batch(Batch& batch, const Random& random, const Token* tokens, idx count, idx B, idx T) {
+    batch.resize(B, T);
+    for (idx b = 0; b < B; b++)
+        batch.set(b, T, tokens + static_cast<idx>(random.bits(b) % static_cast<std::uint64_t>(count - T)));
+}
+
+// Batch i of `batches`, at evenly spaced positions that are the same each time.
+inline void even_batch(Batch& batch, idx i, idx batches, const Token* tokens, idx count, idx B, idx T) {
+    batch.resize(B, T);
+    for (idx b = 0; b < B; b++) batch.set(b, T, tokens + (count - T - 1) * (i * B + b) / std::max<idx>(1, batches * B - 1));
+}
+
+// Mean loss over tokens [count >= 2]: every one but the first is scored once, in consecutive windows of block_size of which the last may
+// be short.
+inline double score(GPT& gpt, const Token* tokens, idx count, idx max_B) {
+    const idx T = gpt.config.block_size, whole = (count - 1) / T;
+    Batch batch;
+    double total = 0;
+    const auto add = [&](idx first, idx B, idx length) {
+        batch.resize(B, length);
+        for (idx b = 0; b < B; b++) batch.set(b, length, tokens + first + b * length);
+        gpt.forward(batch.inputs.data(), B, length);
+        total += gpt.loss(batch.targets.data()) * double(B * length);
+    };
+    for (idx w = 0; w < whole; w += max_B) add(w * T, std::min(max_B, whole - w), T);
+    if (count - 1 > whole * T) add(whole * T, 1, count - 1 - whole * T);
+    return total / double(count - 1);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 7  Sampling
+//
+//     p_v = softmax(logits / temperature)_v, cut to the top_k most probable tokens, of these to the fewest whose sum reaches top_p
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct Taste {
+    double temperature = 0.8;  // 0: always the most probable token
+    int top_k = 0;             // 0: all
+    double top_p = 1;
+};
+
+// One token for logits [V] and u in [0, 1). Equal logits are ordered by token, so that the choice is the same everywhere.
+inline Token draw(const real* logits, idx V, const Taste& taste, double u) {
+    std::vector<Token> order(static_cast<std::size_t>(V));
+    std::iota(order.begin(), order.end(), 0);
+    const auto before = [=](Token a, Token b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
+    const idx kept = taste.temperature == 0 ? 1 : taste.top_k > 0 ? std::min<idx>(taste.top_k, V) : V;
+    const bool sorted = kept < V || taste.top_p < 1;
+    if (sorted) std::partial_sort(order.begin(), order.begin() + kept, order.end(), before);
+    if (kept == 1) return order[0];
+    const double top = double(*std::max_element(logits, logits + V));
+    std::vector<double> p;
+    for (idx i = 0; i < kept; i++) p.push_back(std::exp((double(logits[order[static_cast<std::size_t>(i)]]) - top) / taste.temperature));
+    const double all = std::accumulate(p.begin(), p.end(), 0.0);
+    double total = all;
+    if (taste.top_p < 1) {
+        std::size_t n = 0;
+        for (total = 0; n < p.size() && total < taste.top_p * all; n++) total += p[n];
+        p.resize(std::max<std::size_t>(n, 1));
+        total = std::accumulate(p.begin(), p.end(), 0.0);
+    }
+    double left = u * total;
+    std::size_t i = 0;
+    while (i + 1 < p.size() && (left -= p[i]) >= 0) i++;
+    return order[i];
+}
+
+// Continues `tokens` by `count` tokens and hands each to emit(token), which may end it by returning false. Within the window a token
+// costs one position, as the keys and values of the earlier ones are still there; past it the last block_size tokens are the context, as
+// in nanoGPT, and since every position has moved they are computed again.
+template <class Emit>
+void generate(GPT& gpt, std::vector<Token> tokens, idx count, const Taste& taste, const Random& random, const Emit& emit) {
+    const idx T = gpt.config.block_size;
+    for (idx i = 0; i < count; i++) {
+        const idx length = std::min(T, static_cast<idx>(tokens.size()));
+        const bool cached = i > 0 && static_cast<idx>(tokens.size()) <= T;
+        gpt.forward(tokens.data() + static_cast<idx>(tokens.size()) - length, 1, length, cached ? length - 1 : 0);
+        tokens.push_back(draw(gpt.logits(), gpt.config.vocab_size, taste, random.uniform(i)));
+        if (!emit(tokens.back())) return;
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 8  Checkpoints
+//
+// A model is a directory as Hugging Face's tools write and read it: config.json, model.safetensors, tokenizer.json. What comes from
+// elsewhere is believed in nothing: each length, offset, shape and name is checked before it is used.
+// ---------------------------------------------------------------------------------------------------------------------
+
+static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
+
+// Writes a file beside its place and renames it over that only when all of it was written: a crash, a kill or a full disk leaves what was
+// there before.
+template <class Write>
+void replace_file(const std::string& path, const Write& write) {
+    const std::string beside = path + ".tmp";
+    const auto give_up = [&] {
+        std::error_code ignored;
+        std::filesystem::remove(beside, ignored);
+        throw Error("cannot write ", path, "; is the disk full, or ", std::filesystem::path(path).parent_path().string(), " read-only or gone?");
+    };
+    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
+    if (out) write(out);
+    out.close();
+    if (!out) give_up();
+    std::error_code failed;
+    std::filesystem::rename(beside, path, failed);
+    if (failed) give_up();
+}
+
+// ---- JSON (RFC 8259), strictly: no duplicate keys, no trailing bytes, at most 64 deep ----
+
+struct Json {
+    using Array = std::vector<Json>;
+    using Object = std::vector<std::pair<std::string, Json>>;
+    std::variant<std::nullptr_t, bool, double, std::string, Array, Object> value;
+
+    template <class T>
+    const T* as() const { return std::get_if<T>(&value); }
+    bool null() const { return value.index() == 0; }
+    const Json* find(std::string_view key) const {
+        if (const auto* object = as<Object>())
+            for (const auto& [name, member] : *object)
+                if (name == key) return &member;
+        return nullptr;
+    }
+};
+
+class JsonParser {
+  public:
+    // source: what to call it in errors.
+    JsonParser(std::string_view s, std::string source) : s_(s), source_(std::move(source)) {}
+
+    Json parse() {
+        Json json = value(0);
+        space();
+        if (i_ < s_.size()) fail("something follows the end");
+        return json;
+    }
+
+  private:
+    [[noreturn]] void fail(const char* what) const { throw Error(source_, " is not valid JSON at byte ", i_, ": ", what); }
+    char peek() const { return i_ < s_.size() ? s_[i_] : '\0'; }
+    bool take(char c) { return peek() == c && i_ < s_.size() ? (i_++, true) : false; }
+    void expect(char c, const char* what) {
+        space();
+        if (!take(c)) fail(what);
+    }
+    void space() {
+        while (i_ < s_.size() && (s_[i_] == ' ' || s_[i_] == '\t' || s_[i_] == '\n' || s_[i_] == '\r')) i_++;
+    }
+    bool word(std::string_view w) { return s_.substr(i_, w.size()) == w ? (i_ += w.size(), true) : false; }
+
+    Json value(int depth) {
+        if (depth > 64) fail("nested too deeply");
+        space();
+        const char c = peek();
+        if (c == '{') return object(depth);
+        if (c == '[') return array(depth);
+        if (c == '"') return {string()};
+        if (c == '-' || (c >= '0' && c <= '9')) return {number()};
+        if (word("null")) return {nullptr};
+        if (word("true")) return {true};
+        if (word("false")) return {false};
+        fail("a value is missing");
+    }
+
+    Json object(int depth) {
+        Json::Object members;
+        std::set<std::string, std::less<>> names;
+        expect('{', "");
+        space();
+        if (take('}')) return {members};
+        do {
+            space();
+            if (peek() != '"') fail("a name is missing");
+            std::string name = string();
+            if (!names.insert(name).second) fail("a name stands twice");
+            expect(':', "':' is missing");
+            members.emplace_back(std::move(name), value(depth + 1));
+            space();
+        } while (take(','));
+        expect('}', "'}' or ',' is missing");
+        return {std::move(members)};
+    }
+
+    Json array(int depth) {
+        Json::Array items;
+        expect('[', "");
+        space();
+        if (take(']')) return {items};
+        do {
+            items.push_back(value(depth + 1));
+            space();
+        } while (take(','));
+        expect(']', "']' or ',' is missing");
+        return {std::move(items)};
+    }
+
+    double number() {
+        const std::size_t begin = i_;
+        const auto digits = [&] {
+            if (!(peek() >= '0' && peek() <= '9')) fail("a digit is missing");
+            while (peek() >= '0' && peek() <= '9') i_++;
+        };
+        take('-');
+        if (!take('0')) digits();
+        if (take('.')) digits();
+        if (take('e') || take('E')) {
+            if (!take('+')) take('-');
+            digits();
+        }
+        const double d = std::strtod(std::string(s_.substr(begin, i_ - begin)).c_str(), nullptr);
+        if (!std::isfinite(d)) fail("a number is too large");
+        return d;
+    }
+
+    char32_t hex4() {
+        char32_t c = 0;
+        for (int k = 0; k < 4; k++, i_++) {
+            const char h = peek();
+            const int digit = h >= '0' && h <= '9' ? h - '0' : h >= 'a' && h <= 'f' ? h - 'a' + 10 : h >= 'A' && h <= 'F' ? h - 'A' + 10 : -1;
+            if (digit < 0) fail("\\u takes four hexadecimal digits");
+            c = c * 16 + static_cast<char32_t>(digit);
+        }
+        return c;
+    }
+
+    std::string string() {
+        std::string out;
+        i_++;
+        while (!take('"')) {
+            if (i_ >= s_.size()) fail("a string does not end");
+            if (static_cast<unsigned char>(peek()) < 0x20) fail("a control character stands in a string");
+            if (!take('\\')) {
+                append_utf8(out, next_code_point(s_, i_, source_));
+                continue;
+            }
+            const char c = peek();
+            const std::size_t plain = std::string_view("\"\\/bfnrt").find(c);
+            if (c != '\0' && plain != std::string_view::npos) {
+                out += "\"\\/\b\f\n\r\t"[plain];
+                i_++;
+            } else if (take('u')) {
+                char32_t u = hex4();
+                if (u >= 0xD800 && u < 0xDC00) {  // the first of a surrogate pair
+                    if (!take('\\') || !take('u')) fail("a surrogate stands alone");
+                    const char32_t low = hex4();
+                    if (low < 0xDC00 || low >= 0xE000) fail("a surrogate stands alone");
+                    u = 0x10000 + ((u - 0xD800) << 10) + (low - 0xDC00);
+                } else if (u >= 0xDC00 && u < 0xE000) {
+                    fail("a surrogate stands alone");
+                }
+                append_utf8(out, u);
+            } else {
+                fail("an unknown escape");
+            }
+        }
+        return out;
+    }
+
+    std::string_view s_;
+    std::string source_;
+    std::size_t i_ = 0;
+};
+
+inline std::string json_quote(std::string_view s) {
+    std::string out = "\"";
+    for (const char c : s) {
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+            char code[8];
+            std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
+            out += c == '\n' ? "\\n" : code;
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+// The shortest decimal that reads back as the same double.
+inline std::string shortest(double d) {
+    char buffer[32];
+    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, d).ptr};
+}
+
+// The members of an object that describes something, with errors that name the file and the field.
+class Fields {
+  public:
+    Fields(const Json& json, std::string source) : json_(json), source_(std::move(source)) {
+        if (!json.as<Json::Object>()) throw Error(source_, ": a JSON object was expected");
+    }
+    bool has(const char* name) const {
+        const Json* member = json_.find(name);
+        return member && !member->null();
+    }
+    template <class T>
+    const T& get(const char* name) const {
+        const Json* member = json_.find(name);
+        if (!member) throw Error(source_, ": \"", name, "\" is missing");
+        if (!member->as<T>()) throw Error(source_, ": \"", name, "\" has the wrong type");
+        return *member->as<T>();
+    }
+    int integer(const char* name, int least) const {
+        const double d = get<double>(name);
+        if (d != std::floor(d) || d < least || d > 1e9) throw Error(source_, ": \"", name, "\" is ", shortest(d), "; a whole number from ", least, " was expected");
+        return static_cast<int>(d);
+    }
+    // With a value for when it is absent or null.
+    template <class T>
+    T get_or(const char* name, T otherwise) const { return has(name) ? get<T>(name) : otherwise; }
+    int integer_or(const char* name, int otherwise) const { return has(name) ? integer(name, 1) : otherwise; }
+
+    [[noreturn]] void refuse(const char* name, const std::string& why) const { throw Error(source_, ": \"", name, "\" ", why); }
+
+  private:
+    const Json& json_;
+    std::string source_;
+};
+
+// ---- safetensors: 8 bytes header length, a JSON header with each tensor's type, shape and place, then the numbers ----
+
+// A tensor of a file or of a model: element (i, j) of [rows, cols] is data[i * row + j * col].
+struct NamedView {
+    std::string name;
+    std::vector<idx> shape;
+    real* data;
+    idx row, col;
+
+    idx rows() const { return shape.size() > 1 ? shape[0] : 1; }
+    idx cols() const { return shape.back(); }
+};
+
+class Safetensors {
+  public:
+    struct Entry {
+        std::string type;
+        std::vector<idx> shape;
+        std::uint64_t begin, end;
+    };
+    std::map<std::string, Entry> entries;
+    std::map<std::string, std::string> metadata;
+
+    explicit Safetensors(const std::string& path) : path_(path), in_(path, std::ios::binary) {
+        in_.seekg(0, std::ios::end);
+        const std::streamoff file = in_.tellg();
+        in_.seekg(0);
+        if (!in_ || file < 0) throw Error("cannot read ", path, "; check the name and the permissions");
+        const auto size = static_cast<std::uint64_t>(file);
+        std::uint64_t length = 0;
+        if (size < 8 || !in_.read(reinterpret_cast<char*>(&length), 8)) throw Error(path, " has ", size, " bytes: too short for safetensors");
+        if (length > size - 8) throw Error(path, ": the header says ", length, " bytes, the file has ", size - 8, " after it; it is damaged or cut off");
+        std::string header(length, '\0');
+        if (!in_.read(header.data(), static_cast<std::streamsize>(length))) throw Error("cannot read ", path);
+        data_ = 8 + length;
+        read_header(JsonParser(header, path + " (header)").parse(), size - data_);
+    }
+
+    // Reads a tensor of the expected shape into place, converting it.
+    void read(const std::string& name, const NamedView& to) {
+        const Entry& entry = entries.at(name);
+        const std::size_t bytes = entry.end - entry.begin;
+        std::string raw(bytes, '\0');
+        in_.seekg(static_cast<std::streamoff>(data_ + entry.begin));
+        if (!in_.read(raw.data(), static_cast<std::streamsize>(bytes))) throw Error("cannot read ", path_, ", tensor ", name);
+        const std::size_t width = type_size(entry.type);
+        for (idx i = 0; i < to.rows(); i++)
+            for (idx j = 0; j < to.cols(); j++) {
+                const double d = number(raw.data() + static_cast<std::size_t>(i * to.cols() + j) * width, entry.type);
+                if (!std::isfinite(d)) throw Error(path_, ": tensor ", name, " has a value that is not finite at [", i, ",", j, "]");
+                to.data[i * to.row + j * to.col] = real(d);
+            }
+    }
+
+    // Bytes a number; 0 for a type that is not known.
+    static std::size_t type_size(std::string_view type) { return type == "F64" ? 8 : type == "F32" ? 4 : type == "F16" || type == "BF16" ? 2 : 0; }
+
+  private:
+    void read_header(const Json& json, std::uint64_t available) {
+        const auto* header = json.as<Json::Object>();
+        if (!header) throw Error(path_, ": the header is not a JSON object");
+        std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+        for (const auto& [name, member] : *header) {
+            if (name == "__metadata__") {
+                const auto* pairs = member.as<Json::Object>();
+                if (!pairs) throw Error(path_, ": __metadata__ is not a JSON object");
+                for (const auto& [key, value] : *pairs) {
+                    if (!value.as<std::string>()) throw Error(path_, ": __metadata__ \"", key, "\" is not a string");
+                    metadata[key] = *value.as<std::string>();
+                }
+                continue;
+            }
+            const std::string where = text(path_, ", tensor ", name);
+            const Fields fields(member, where);
+            Entry entry{fields.get<std::string>("dtype"), {}, 0, 0};
+            const std::uint64_t width = type_size(entry.type);
+            std::uint64_t size = 1;
+            for (const Json& item : fields.get<Json::Array>("shape")) {
+                const double* d = item.as<double>();
+                if (!d || *d < 0 || *d != std::floor(*d) || *d > 0x1p53) throw Error(where, ": its shape is not made of whole numbers");
+                entry.shape.push_back(static_cast<idx>(*d));
+                const auto length = static_cast<std::uint64_t>(*d);
+                if (length > 0 && size > available / length) throw Error(where, ": its shape is larger than the file");
+                size *= length;
+            }
+            const auto& offsets = fields.get<Json::Array>("data_offsets");
+            if (offsets.size() != 2) throw Error(where, ": data_offsets are not two numbers");
+            std::uint64_t* ends[] = {&entry.begin, &entry.end};
+            for (std::size_t k = 0; k < 2; k++) {
+                const double* d = offsets[k].as<double>();
+                if (!d || *d < 0 || *d != std::floor(*d) || *d > 0x1p53) throw Error(where, ": data_offsets are not whole numbers");
+                *ends[k] = static_cast<std::uint64_t>(*d);
+            }
+            if (entry.begin > entry.end) throw Error(where, ": it begins at ", entry.begin, ", after its end ", entry.end);
+            if (entry.end > available) throw Error(where, ": it ends at byte ", entry.end, " of ", available, "; the file is damaged or cut off");
+            if (width > 0 && entry.end - entry.begin != size * width)
+                throw Error(where, ": it takes ", entry.end - entry.begin, " bytes, its shape and type need ", size * width);
+            places.emplace_back(entry.begin, entry.end);
+            entries.emplace(name, std::move(entry));
+        }
+        std::sort(places.begin(), places.end());
+        for (std::size_t i = 1; i < places.size(); i++)
+            if (places[i].first < places[i - 1].second) throw Error(path_, ": two tensors overlap at byte ", places[i].first);
+    }
+
+    static double number(const char* p, std::string_view type) {
+        if (type == "F64") return as<double>(p);
+        if (type == "F32") return double(as<float>(p));
+        const std::uint32_t bits = as<std::uint16_t>(p);
+        if (type == "BF16") return double(std::bit_cast<float>(bits << 16));  // a float without its lower half
+        const int exponent = static_cast<int>(bits >> 10 & 31);                // F16: 1 sign, 5 exponent, 10 fraction bits
+        const double fraction = double(bits & 1023) / 1024, sign = bits >> 15 ? -1 : 1;
+        if (exponent == 31) return std::numeric_limits<double>::quiet_NaN();  // infinity or NaN: refused alike
+        return sign * (exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1 + fraction, exponent - 15));
+    }
+    template <class T>
+    static T as(const char* p) {
+        T t;
+        std::memcpy(&t, p, sizeof t);
+        return t;
+    }
+
+    std::string path_;
+    std::ifstream in_;
+    std::uint64_t data_ = 0;
+};
+
+inline void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata, const std::vector<NamedView>& tensors) {
+    std::ostringstream header;
+    header << "{\"__metadata__\":{";
+    for (const char* comma = ""; const auto& [key, value] : metadata) header << std::exchange(comma, ",") << json_quote(key) << ':' << json_quote(value);
+    header << '}';
+    idx offset = 0;
+    for (const NamedView& t : tensors) {
+        header << ',' << json_quote(t.name) << ":{\"dtype\":\"" << (sizeof(real) == 4 ? "F32" : "F64") << "\",\"shape\":[";
+        for (const char* comma = ""; const idx n : t.shape) header << std::exchange(comma, ",") << n;
+        const idx end = offset + t.rows() * t.cols() * static_cast<idx>(sizeof(real));
+        header << "],\"data_offsets\":[" << std::exchange(offset, end) << ',' << end << "]}";
+    }
+    std::string head = header.str() + '}';
+    head.resize(static_cast<std::size_t>(round_up(static_cast<idx>(head.size()), 8)), ' ');
+    replace_file(path, [&](std::ostream& out) {
+        const std::uint64_t length = head.size();
+        out.write(reinterpret_cast<const char*>(&length), 8).write(head.data(), static_cast<std::streamsize>(length));
+        std::vector<real> row;
+        for (const NamedView& t : tensors)
+            for (idx i = 0; i < t.rows() && out; i++) {
+                row.resize(static_cast<std::size_t>(t.cols()));
+                for (idx j = 0; j < t.cols(); j++) row[static_cast<std::size_t>(j)] = t.data[i * t.row + j * t.col];
+                out.write(reinterpret_cast<const char*>(row.data()), static_cast<std::streamsize>(row.size() * sizeof(real)));
+            }
+    });
+}
+
+// ---- config.json ----
+
+template <class Enum>
+struct Names;  // the words for an enumeration's values, in order
+template <>
+struct Names<Norm> { static constexpr std::array words{"layernorm", "rmsnorm"}; };
+template <>
+struct Names<Position> { static constexpr std::array words{"learned", "sinusoidal", "rope", "none"}; };
+template <>
+struct Names<Mlp> { static constexpr std::array words{"gelu", "swiglu"}; };
+template <>
+struct Names<Wiring> { static constexpr std::array words{"pre", "post", "none", "plain"}; };
+
+template <class Enum>
+const char* name_of(Enum e) { return Names<Enum>::words[static_cast<std::size_t>(e)]; }
+
+template <class Enum>
+std::optional<Enum> named(std::string_view name) {
+    for (std::size_t i = 0; i < Names<Enum>::words.size(); i++)
+        if (name == Names<Enum>::words[i]) return static_cast<Enum>(i);
+    return {};
+}
+
+// Which of Hugging Face's architectures a model is: "gpt2", "llama", or "nanogpt" for neither.
+inline std::string model_type(const Config& c) {
+    if (c.wiring != Wiring::pre || !c.final_norm) return "nanogpt";
+    if (c.norm == Norm::layer && c.pos == Position::learned && c.mlp == Mlp::gelu && c.bias && c.n_kv_head == c.n_head) return "gpt2";
+    if (c.norm == Norm::rms && c.pos == Position::rope && c.mlp == Mlp::swiglu) return "llama";
+    return "nanogpt";
+}
+
+inline std::string config_json(const Config& c) {
+    const std::string type = model_type(c);
+    std::string out = "{\n  \"model_type\": " + json_quote(type);
+    const auto add = [&](const char* name, const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        out += text(",\n  \"", name, "\": ");
+        if constexpr (std::is_same_v<T, bool>) out += value ? "true" : "false";
+        else if constexpr (std::is_same_v<T, double>) out += shortest(value);
+        else if constexpr (std::is_same_v<T, int>) out += text(value);
+        else out += value;
+    };
+    if (type == "gpt2") {
+        add("architectures", "[\n    \"GPT2LMHeadModel\"\n  ]");
+        add("vocab_size", c.vocab_size), add("n_positions", c.block_size), add("n_ctx", c.block_size);
+        add("n_embd", c.n_embd), add("n_layer", c.n_layer), add("n_head", c.n_head), add("n_inner", c.n_hidden);
+        add("activation_function", "\"gelu_new\""), add("layer_norm_epsilon", c.norm_eps);
+        add("resid_pdrop", c.dropout), add("embd_pdrop", c.dropout), add("attn_pdrop", c.dropout);
+    } else if (type == "llama") {
+        add("architectures", "[\n    \"LlamaForCausalLM\"\n  ]");
+        add("vocab_size", c.vocab_size), add("max_position_embeddings", c.block_size);
+        add("hidden_size", c.n_embd), add("intermediate_size", c.n_hidden), add("num_hidden_layers", c.n_layer);
+        add("num_attention_heads", c.n_head), add("num_key_value_heads", c.n_kv_head), add("head_dim", c.n_embd / c.n_head);
+        add("hidden_act", "\"silu\""), add("rms_norm_eps", c.norm_eps), add("rope_theta", c.rope_theta);
+        add("attention_bias", c.bias), add("mlp_bias", c.bias), add("attention_dropout", c.dropout);
+    } else {
+        add("vocab_size", c.vocab_size), add("block_size", c.block_size), add("n_layer", c.n_layer), add("n_head", c.n_head);
+        add("n_kv_head", c.n_kv_head), add("n_embd", c.n_embd), add("n_hidden", c.n_hidden);
+        add("norm", json_quote(name_of(c.norm))), add("pos", json_quote(name_of(c.pos))), add("mlp", json_quote(name_of(c.mlp)));
+        add("wiring", json_quote(name_of(c.wiring))), add("bias", c.bias), add("final_norm", c.final_norm);
+        add("dropout", c.dropout), add("norm_eps", c.norm_eps), add("rope_theta", c.rope_theta);
+    }
+    add("tie_word_embeddings", c.tie), add("torch_dtype", "\"float32\"");
+    return out + "\n}\n";
+}
+
+inline Config config_from_json(const std::string& content, const std::string& source) {
+    const Json json = JsonParser(content, source).parse();
+    const Fields f(json, source);
+    const auto type = f.get<std::string>("model_type");
+    const auto only = [&](const char* name, bool good, const char* what) {
+        if (!good) f.refuse(name, text("asks for what nanogpt does not do; it knows only ", what));
+    };
+    const auto flag = [&](const char* name, bool otherwise) { return f.get_or<bool>(name, otherwise); };
+    Config c;
+    c.vocab_size = f.integer("vocab_size", 1);
+    only("quantization_config", !f.has("quantization_config"), "plain numbers");
+    if (type == "gpt2") {
+        c.block_size = f.integer("n_positions", 1), c.n_embd = f.integer("n_embd", 1);
+        c.n_layer = f.integer("n_layer", 1), c.n_head = f.integer("n_head", 1), c.n_hidden = f.integer_or("n_inner", 0);
+        c.norm_eps = f.get_or("layer_norm_epsilon", 1e-5);
+        c.tie = flag("tie_word_embeddings", true);
+        const auto activation = f.get_or<std::string>("activation_function", "gelu_new");
+        only("activation_function", activation == "gelu_new" || activation == "gelu_pytorch_tanh", "gelu_new");
+        only("scale_attn_weights", flag("scale_attn_weights", true), "true");
+        only("scale_attn_by_inverse_layer_idx", !flag("scale_attn_by_inverse_layer_idx", false), "false");
+        only("add_cross_attention", !flag("add_cross_attention", false), "false");
+    } else if (type == "llama") {
+        c.norm = Norm::rms, c.pos = Position::rope, c.mlp = Mlp::swiglu;
+        c.block_size = f.integer("max_position_embeddings", 1), c.n_embd = f.integer("hidden_size", 1);
+        c.n_layer = f.integer("num_hidden_layers", 1), c.n_head = f.integer("num_attention_heads", 1);
+        c.n_kv_head = f.integer_or("num_key_value_heads", c.n_head), c.n_hidden = f.integer("intermediate_size", 1);
+        c.norm_eps = f.get_or("rms_norm_eps", 1e-6), c.rope_theta = f.get_or("rope_theta", 10000.0);
+        c.tie = flag("tie_word_embeddings", false), c.bias = flag("attention_bias", false);
+        only("mlp_bias", flag("mlp_bias", false) == c.bias, "the same as attention_bias");
+        only("hidden_act", f.get_or<std::string>("hidden_act", "silu") == "silu", "silu");
+        only("rope_scaling", !f.has("rope_scaling"), "null");
+        if (f.has("rope_parameters")) {
+            const Json rope = {f.get<Json::Object>("rope_parameters")};
+            const Fields r(rope, source + ", rope_parameters");
+            only("rope_parameters", r.get_or<std::string>("rope_type", "default") == "default", "rope_type default");
+            c.rope_theta = r.get_or("rope_theta", c.rope_theta);
+        }
+        only("sliding_window", !f.has("sliding_window"), "null");
+        only("head_dim", !f.has("head_dim") || f.integer("head_dim", 1) * c.n_head == c.n_embd, "hidden_size / num_attention_heads");
+    } else if (type == "nanogpt") {
+        const auto choice = [&](const char* name, auto& value) {
+            const auto found = named<std::decay_t<decltype(value)>>(f.get<std::string>(name));
+            if (!found) f.refuse(name, "has an unknown value");
+            value = *found;
+        };
+        c.block_size = f.integer("block_size", 1), c.n_layer = f.integer("n_layer", 1), c.n_head = f.integer("n_head", 1);
+        c.n_kv_head = f.integer("n_kv_head", 1), c.n_embd = f.integer("n_embd", 1), c.n_hidden = f.integer("n_hidden", 1);
+        choice("norm", c.norm), choice("pos", c.pos), choice("mlp", c.mlp), choice("wiring", c.wiring);
+        c.bias = f.get<bool>("bias"), c.final_norm = f.get<bool>("final_norm"), c.tie = f.get<bool>("tie_word_embeddings");
+        c.norm_eps = f.get<double>("norm_eps"), c.rope_theta = f.get<double>("rope_theta");
+    } else {
+        throw Error(source, ": model_type \"", type, "\" is not known; nanogpt reads gpt2, llama and nanogpt");
+    }
+    if (!(c.norm_eps > 0 && c.norm_eps < 1)) f.refuse("model_type", text("has an epsilon of ", shortest(c.norm_eps), "; it must be in (0, 1)"));
+    if (!(c.rope_theta > 1)) f.refuse("rope_theta", text("is ", shortest(c.rope_theta), "; it must be above 1"));
+    try {
+        c.complete();
+    } catch (const Error& error) {
+        throw Error(source, ": ", error.what());
+    }
+    return c;
+}
+
+// ---- the tensors under Hugging Face's names ----
+
+// GPT-2's matrices stand as ours, [in, out], and its queries, keys and values are one; Llama's are turned, [out, in], and each its own.
+inline std::vector<NamedView> named_views(const Config& c, const Parameters& p) {
+    std::vector<NamedView> views;
+    if (model_type(c) != "llama") {
+        for (const Tensor& t : p.tensors) {
+            const bool matrix = t.rows > 0;
+            views.push_back({(t.name == "lm_head.weight" ? "" : "transformer.") + t.name, matrix ? std::vector{t.rows, t.cols} : std::vector{t.cols},
+                             p.memory.data() + t.offset, t.cols, 1});
+        }
+        return views;
+    }
+    const auto add = [&](const std::string& name, std::vector<idx> shape, real* data, idx row, idx col) {
+        views.push_back({name, std::move(shape), data, row, col});
+    };
+    // Columns [first, first + width) of a matrix with `out` columns.
+    const auto part = [&](const std::string& name, Linear w, idx in, idx out, idx first, idx width) {
+        add(name + ".weight", {width, in}, w.weight + first, 1, out);
+        if (w.bias) add(name + ".bias", {width}, w.bias + first, 0, 1);
+    };
+    const idx C = c.C(), Q = c.qkv(), F = c.F(), kv = c.n_kv_head * c.D();
+    add("model.embed_tokens.weight", {c.vocab_size, C}, p.wte, C, 1);
+    for (std::size_t l = 0; l < p.blocks.size(); l++) {
+        const std::string h = text("model.layers.", l, ".");
+        const Block& b = p.blocks[l];
+        add(h + "input_layernorm.weight", {C}, b.norm_1.gamma, 0, 1);
+        part(h + "self_attn.q_proj", b.qkv, C, Q, 0, C);
+        part(h + "self_attn.k_proj", b.qkv, C, Q, C, kv);
+        part(h + "self_attn.v_proj", b.qkv, C, Q, C + kv, kv);
+        part(h + "self_attn.o_proj", b.projection, C, C, 0, C);
+        add(h + "post_attention_layernorm.weight", {C}, b.norm_2.gamma, 0, 1);
+        part(h + "mlp.gate_proj", b.fc, C, 2 * F, 0, F);
+        part(h + "mlp.up_proj", b.fc, C, 2 * F, F, F);
+        part(h + "mlp.down_proj", b.out, F, C, 0, C);
+    }
+    add("model.norm.weight", {C}, p.final_norm.gamma, 0, 1);
+    if (p.head) add("lm_head.weight", {c.vocab_size, C}, p.head, C, 1);
+    return views;
+}
+
+// ---- tokenizer.json ----
+
+// Byte-pair encoding without merges: Hugging Face's tokenizers then split by character.
+inline std::string tokenizer_json(const Tokenizer& tokenizer) {
+    std::string vocab;
+    for (int id = 0; id < tokenizer.size(); id++)
+        vocab += text(id ? ",\n" : "\n", "   ", json_quote(tokenizer.decode(id)), ": ", id);
+    return R"({
+ "version": "1.0",
+ "truncation": null,
+ "padding": null,
+ "added_tokens": [],
+ "normalizer": null,
+ "pre_tokenizer": null,
+ "post_processor": null,
+ "decoder": {
+  "type": "Fuse"
+ },
+ "model": {
+  "type": "BPE",
+  "dropout": null,
+  "unk_token": null,
+  "continuing_subword_prefix": null,
+  "end_of_word_suffix": null,
+  "fuse_unk": false,
+  "byte_fallback": false,
+  "ignore_merges": false,
+  "vocab": {)" + vocab + "\n  },\n  \"merges\": []\n }\n}\n";
+}
+
+// Nothing if the vocabulary is another kind than one token a character.
+inline std::optional<Tokenizer> tokenizer_from_json(const std::string& content, const std::string& source, int vocab_size) {
+    const Json json = JsonParser(content, source).parse();
+    const Json model = {Fields(json, source).get<Json::Object>("model")};
+    const Fields fields(model, source + ", model");
+    const auto& vocab = fields.get<Json::Object>("vocab");
+    if (fields.get_or<std::string>("type", "BPE") != "BPE" || !fields.get<Json::Array>("merges").empty()) return {};
+    std::vector<char32_t> characters(vocab.size());
+    std::vector<bool> taken(vocab.size());
+    for (const auto& [word, id] : vocab) {
+        std::size_t end = 0;
+        if (word.empty()) throw Error(source, ": the vocabulary has an empty entry");
+        const char32_t c = next_code_point(word, end, source);
+        if (end != word.size()) return {};
+        const double* number = id.as<double>();
+        if (!number || *number != std::floor(*number) || *number < 0 || *number >= double(vocab.size()))
+            throw Error(source, ": the id of ", json_quote(word), " is not a whole number below ", vocab.size());
+        const auto i = static_cast<std::size_t>(*number);
+        if (taken[i]) throw Error(source, ": the id ", i, " stands twice");
+        taken[i] = true;
+        characters[i] = c;
+    }
+    if (static_cast<int>(vocab.size()) != vocab_size)
+        throw Error(source, ": it has ", vocab.size(), " characters, but config.json's vocab_size is ", vocab_size);
+    return Tokenizer(std::move(characters));
+}
+
+// ---- a directory ----
+
+// A model's directory, open for reading. What describes the weights stands in their own file too, so that a crash between two
+// renames cannot pair one run's weights with another's description: where they differ, the weights' own counts.
+class ModelDirectory {
+  public:
+    Config config;
+    std::optional<Tokenizer> tokenizer;  // none: not one token a character
+
+    explicit ModelDirectory(const std::string& dir) : dir_(dir) {
+        namespace fs = std::filesystem;
+        const std::string weights = dir + "/model.safetensors", index = weights + ".index.json";
+        if (!fs::exists(dir + "/config.json")) throw Error("there is no model in ", dir, " (no config.json); train one, or name another directory");
+        if (fs::exists(index) && !fs::exists(weights)) {
+            const Json json = JsonParser(read_file(index), index).parse();
+            std::set<std::string> names;
+            for (const auto& [tensor, file] : Fields(json, index).get<Json::Object>("weight_map")) {
+                const auto* name = file.as<std::string>();
+                if (!name || fs::path(*name).filename() != *name) throw Error(index, ": the file of ", tensor, " is not a plain name");
+                if (names.insert(*name).second) files_.push_back(std::make_unique<Safetensors>(dir + "/" + *name));
+            }
+        } else {
+            files_.push_back(std::make_unique<Safetensors>(weights));
+        }
+        read_description("config.json", [&](const std::string& content, const std::string& source) { config = config_from_json(content, source); });
+        if (fs::exists(dir + "/tokenizer.json"))
+            read_description("tokenizer.json", [&](const std::string& content, const std::string& source) {
+                tokenizer = tokenizer_from_json(content, source, config.vocab_size);
+            });
+        double numbers = 0;
+        std::size_t tensors = 0;
+        for (const auto& file : files_)
+            for (const auto& [name, entry] : file->entries) {
+                numbers += double(entry.end - entry.begin) / double(std::max<std::size_t>(1, Safetensors::type_size(entry.type)));
+                tensors++;
+            }
+        if (static_cast<std::size_t>(config.n_layer) > tensors || double(Parameters(config).count()) > numbers)
+            throw Error(dir, ": config.json describes a larger model than the weights; they do not belong together");
+    }
+
+    // Metadata of the weights' file; empty if it has none of that name.
+    std::string metadata(const std::string& name) const {
+        const auto& all = files_.at(0)->metadata;
+        const auto found = all.find(name);
+        return found == all.end() ? "" : found->second;
+    }
+
+    // Reads the weights; the files must hold all of them, in their shapes, and nothing that is not known.
+    void load(const Parameters& parameters) {
+        std::map<std::string, Safetensors*> where;
+        for (const auto& file : files_)
+            for (const auto& [name, entry] : file->entries)
+                if (!where.emplace(name, file.get()).second) throw Error(dir_, ": tensor ", name, " stands in two files");
+        for (const NamedView& view : named_views(config, parameters)) {
+            std::string name = view.name;
+            if (!where.contains(name) && name.starts_with("transformer.")) name = name.substr(12);  // as GPT2Model saves it
+            if (!where.contains(name)) throw Error(dir_, ": tensor ", view.name, " is missing");
+            const auto& entry = where[name]->entries.at(name);
+            if (entry.shape != view.shape) throw Error(dir_, ": tensor ", name, " has shape ", shape(entry.shape), ", config.json needs ", shape(view.shape));
+            if (!Safetensors::type_size(entry.type)) throw Error(dir_, ": tensor ", name, " has type ", entry.type, "; F32, F64, F16 and BF16 are read");
+            where[name]->read(name, view);
+            where.erase(name);
+        }
+        for (const auto& [name, file] : where) {
+            const bool buffer = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+            if (!buffer && !(config.tie && name == "lm_head.weight")) throw Error(dir_, ": tensor ", name, " is not part of the model that config.json describes");
+        }
+    }
+
+  private:
+    template <class Use>
+    void read_description(const std::string& name, const Use& use) {
+        const std::string path = dir_ + "/" + name, content = read_file(path), own = metadata(name);
+        use(content, path);
+        if (own.empty() || own == content) return;
+        std::cerr << "nanogpt: note: " << path << " is not the one the weights were saved with; taking theirs\n";
+        use(own, dir_ + "/model.safetensors (" + name + ")");
+    }
+    static std::string shape(const std::vector<idx>& dims) {
+        std::string out = "[";
+        for (const char* comma = ""; const idx n : dims) out += text(std::exchange(comma, ","), n);
+        return out + ']';
+    }
+
+    std::string dir_;
+    std::vector<std::unique_ptr<Safetensors>> files_;
+};
+
+// Writes a directory that nanogpt and Hugging Face's tools read. `notes` go into the weights' metadata.
+inline void save_model(const std::string& dir, const Config& config, const Parameters& weights, const std::optional<Tokenizer>& tokenizer,
+                       std::map<std::string, std::string> notes = {}) {
+    const auto write = [&](const std::string& name, const std::string& content) {
+        replace_file(dir + "/" + name, [&](std::ostream& out) { out << content; });
+    };
+    notes["format"] = "pt";
+    write("config.json", notes["config.json"] = config_json(config));
+    if (tokenizer) {
+        write("tokenizer.json", notes["tokenizer.json"] = tokenizer_json(*tokenizer));
+        write("tokenizer_config.json", text("{\n \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n \"clean_up_tokenization_spaces\": false,\n"
+                                            " \"model_max_length\": ", config.block_size, "\n}\n"));
+    }
+    write_safetensors(dir + "/model.safetensors", notes, named_views(config, weights));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 9  Options: nanoGPT's names
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct Options {
+    std::string data = "data/fables.txt", out_dir = "out", init_from = "scratch", arch = "gpt2", config;
+    Config model;
+    int batch_size = 12, gradient_accumulation_steps = 1, max_iters = 2000, warmup_iters = 100, lr_decay_iters = 0;
+    int eval_interval = 250, eval_iters = 20, log_interval = 10, threads = 0;
+    double learning_rate = 1e-3, min_lr = 1e-4, weight_decay = 0.1, beta1 = 0.9, beta2 = 0.99, grad_clip = 1;
+    std::uint64_t seed = 1337;
+    std::string start = "\n", split = "all";
+    int num_samples = 1, max_new_tokens = 500;
+    Taste taste;
+    bool tokens = false;
+};
+struct Option {
+    const char* name;
+    std::variant<int*, double*, std::uint64_t*, bool*, std::string*, Norm*, Position*, Mlp*, Wiring*> value;
+    const char* commands;  // which take it: t train, s sample, e eval
+    const char* help;
+    bool shapes = false;  // it is part of what the model is
+};
+
+inline std::vector<Option> option_table(Options& o) {
+    Config& m = o.model;
+    return {
+        {"data", &o.data, "te", "the text, UTF-8"},
+        {"out_dir", &o.out_dir, "tse", "where the model, the log and the plot are"},
+        {"init_from", &o.init_from, "tse", "scratch; resume (continue the run in out_dir); or a model's directory"},
+        {"config", &o.config, "tse", "a file of lines `option = value`; the command line wins"},
+        {"arch", &o.arch, "t", "gpt2 (layernorm, learned, gelu, bias) or llama (rmsnorm, rope, swiglu, no bias)", true},
+        {"wiring", &m.wiring, "t", "pre: x + f(norm(x)); post: norm(x + f(x)); none: x + f(x); plain: f(x)", true},
+        {"norm", &m.norm, "t", "layernorm or rmsnorm", true},
+        {"pos", &m.pos, "t", "positions: learned, sinusoidal, rope or none", true},
+        {"mlp", &m.mlp, "t", "gelu or swiglu", true},
+        {"bias", &m.bias, "t", "biases in the linear layers and LayerNorm", true},
+        {"tie", &m.tie, "t", "the head is the token embedding", true},
+        {"final_norm", &m.final_norm, "t", "a norm before the head; by default with --wiring=pre only", true},
+        {"n_layer", &m.n_layer, "t", "blocks", true},
+        {"n_head", &m.n_head, "t", "query heads", true},
+        {"n_kv_head", &m.n_kv_head, "t", "key and value heads; 0: as many as query heads", true},
+        {"n_embd", &m.n_embd, "t", "width", true},
+        {"n_hidden", &m.n_hidden, "t", "inner width of the MLP; 0: 4 n_embd, or 8/3 n_embd for swiglu", true},
+        {"block_size", &m.block_size, "t", "context, in tokens", true},
+        {"dropout", &m.dropout, "t", "probability"},
+        {"batch_size", &o.batch_size, "te", "sequences a batch"},
+        {"gradient_accumulation_steps", &o.gradient_accumulation_steps, "t", "batches an update"},
+        {"learning_rate", &o.learning_rate, "t", "its highest"},
+        {"min_lr", &o.min_lr, "t", "its lowest"},
+        {"warmup_iters", &o.warmup_iters, "t", "updates on the way up"},
+        {"lr_decay_iters", &o.lr_decay_iters, "t", "where the lowest is reached; 0: at max_iters"},
+        {"max_iters", &o.max_iters, "t", "updates in all"},
+        {"weight_decay", &o.weight_decay, "t", "of matrices"},
+        {"beta1", &o.beta1, "t", "AdamW's memory of the gradient"},
+        {"beta2", &o.beta2, "t", "AdamW's memory of its square"},
+        {"grad_clip", &o.grad_clip, "t", "largest norm of the gradient; 0: any"},
+        {"eval_interval", &o.eval_interval, "t", "updates between validations"},
+        {"eval_iters", &o.eval_iters, "t", "batches a validation"},
+        {"log_interval", &o.log_interval, "t", "updates between lines of the log"},
+        {"start", &o.start, "s", "the text to continue; FILE:path reads a file, - standard input"},
+        {"num_samples", &o.num_samples, "s", "texts"},
+        {"max_new_tokens", &o.max_new_tokens, "s", "tokens each"},
+        {"temperature", &o.taste.temperature, "s", "below 1 more predictable, above 1 less; 0: always the most probable token"},
+        {"top_k", &o.taste.top_k, "s", "choose among this many; 0: all"},
+        {"top_p", &o.taste.top_p, "s", "choose among the most probable that together have this probability"},
+        {"split", &o.split, "e", "all, train (the first 90 %) or val (the last 10 %)"},
+        {"tokens", &o.tokens, "tse", "text is given and printed as token ids"},
+        {"seed", &o.seed, "ts", "of all random choices"},
+        {"threads", &o.threads, "tse", "0: all processors"},
+    };
+}
+
+inline std::string value_text(const Option& option) {
+    return std::visit([](const auto* v) -> std::string {
+        using T = std::decay_t<decltype(*v)>;
+        if constexpr (std::is_enum_v<T>) return name_of(*v);
+        else if constexpr (std::is_same_v<T, bool>) return *v ? "true" : "false";
+        else if constexpr (std::is_same_v<T, double>) return shortest(*v);
+        else return text(*v);
+    }, option.value);
+}
+
+// Levenshtein's distance, to guess what a mistyped option meant.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
+    for (std::size_t i = 0; i < a.size(); i++) {
+        std::size_t diagonal = std::exchange(row[0], i + 1);
+        for (std::size_t j = 0; j < b.size(); j++)
+            diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
+    }
+    return row.back();
+}
+
+inline void apply_arch(Options& o) {
+    if (o.arch != "gpt2" && o.arch != "llama") throw UsageError("--arch is '", o.arch, "'; it takes gpt2 or llama");
+    const bool llama = o.arch == "llama";
+    o.model.norm = llama ? Norm::rms : Norm::layer;
+    o.model.pos = llama ? Position::rope : Position::learned;
+    o.model.mlp = llama ? Mlp::swiglu : Mlp::gelu;
+    o.model.bias = !llama;
+    o.model.tie = true;
+}
+
+inline void set_option(Options& o, const std::string& name, const std::string& value) {
+    for (const Option& option : option_table(o)) {
+        if (name != option.name) continue;
+        const auto refuse = [&](const std::string& takes) { throw UsageError("--", name, " is '", value, "'; it takes ", takes); };
+        std::visit([&](auto* v) {
+            using T = std::decay_t<decltype(*v)>;
+            if constexpr (std::is_same_v<T, std::string>) {
+                *v = value;
+            } else if constexpr (std::is_same_v<T, bool>) {
+                if (value != "true" && value != "false" && value != "True" && value != "False" && value != "1" && value != "0") refuse("true or false");
+                *v = value == "true" || value == "True" || value == "1";
+            } else if constexpr (std::is_same_v<T, double>) {
+                char* end = nullptr;
+                *v = std::strtod(value.c_str(), &end);
+                if (value.empty() || *end != '\0' || std::isspace(static_cast<unsigned char>(value[0])) || !std::isfinite(*v)) refuse("a number");
+            } else if constexpr (std::is_integral_v<T>) {
+                const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *v);
+                if (error == std::errc::result_out_of_range) refuse(text("a whole number up to ", std::numeric_limits<T>::max()));
+                if (error != std::errc() || end != value.data() + value.size()) refuse(std::is_signed_v<T> ? "a whole number" : "a whole number, 0 or more");
+            } else {
+                std::string takes;
+                for (const char* word : Names<T>::words) takes += (takes.empty() ? "" : ", ") + std::string(word);
+                const auto found = named<T>(value);
+                if (!found) refuse(takes);
+                *v = *found;
+            }
+        }, option.value);
+        if (name == "arch") apply_arch(o);
+        return;
+    }
+    std::string nearest;
+    for (const Option& option : option_table(o))
+        if (nearest.empty() || edit_distance(name, option.name) < edit_distance(name, nearest)) nearest = option.name;
+    throw UsageError("there is no option --", name, "; did you mean --", nearest, "?");
+}
+
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+// The architecture first, as it sets others that single options then change.
+inline void set_options(Options& o, const OptionList& list) {
+    for (const bool arch : {true, false})
+        for (const auto& [name, value] : list)
+            if ((name == "arch") == arch) set_option(o, name, value);
+}
+
+inline OptionList read_config_file(const std::string& path) {
+    OptionList list;
+    std::istringstream in(read_file(path));
+    int number = 0;
+    const auto trim = [](std::string s) {
+        const auto begin = s.find_first_not_of(" \t\r"), end = s.find_last_not_of(" \t\r");
+        return begin == std::string::npos ? "" : s.substr(begin, end - begin + 1);
+    };
+    for (std::string line; std::getline(in, line);) {
+        number++;
+        line = trim(line.substr(0, line.find('#')));
+        if (line.empty()) continue;
+        const auto equals = line.find('=');
+        if (equals == std::string::npos) throw UsageError(path, " line ", number, " is '", line, "'; write `option = value`");
+        std::string name = trim(line.substr(0, equals)), value = trim(line.substr(equals + 1));
+        if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0]) value = value.substr(1, value.size() - 2);
+        std::replace(name.begin(), name.end(), '-', '_');
+        list.emplace_back(std::move(name), std::move(value));
+    }
+    return list;
+}
+
+// --name=value, --name value, and for a flag --name alone; '-' in a name is '_'.
+inline OptionList parse_arguments(const std::vector<std::string>& arguments) {
+    OptionList list;
+    Options probe;
+    for (std::size_t i = 0; i < arguments.size(); i++) {
+        const std::string& word = arguments[i];
+        if (!word.starts_with("--") || word.size() == 2) throw UsageError("'", word, "' is not an option; options are written --name=value");
+        const auto equals = word.find('=');
+        std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
+        std::replace(name.begin(), name.end(), '-', '_');
+        const auto table = option_table(probe);
+        const auto found = std::find_if(table.begin(), table.end(), [&](const Option& option) { return name == option.name; });
+        const bool flag = found != table.end() && std::holds_alternative<bool*>(found->value);
+        std::string value;
+        if (equals != std::string::npos) value = word.substr(equals + 1);
+        else if (found == table.end()) set_option(probe, name, "");  // says that there is none
+        else if (i + 1 < arguments.size() && !(flag && arguments[i + 1].starts_with("--"))) value = arguments[++i];
+        else if (flag) value = "true";
+        else throw UsageError("--", name, " needs a value: --", name, "=…");
+        for (const auto& [other, first] : list)
+            if (other == name) throw UsageError("--", name, " is given twice (", first, " and ", value, "); give it once");
+        list.emplace_back(std::move(name), std::move(value));
+    }
+    return list;
+}
+
+// What the command line and the --config file give; the command line wins. command: t, s or e.
+inline OptionList given_options(const std::vector<std::string>& arguments, char command) {
+    Options probe;
+    const auto taken = [&](const std::string& name) {
+        for (const Option& option : option_table(probe))
+            if (name == option.name) return std::string_view(option.commands).find(command) != std::string_view::npos;
+        return true;  // unknown: set_option says so
+    };
+    const OptionList line = parse_arguments(arguments);
+    OptionList list;
+    for (const auto& [name, value] : line)
+        if (name == "config") list = read_config_file(value);
+    std::erase_if(list, [&](const auto& pair) { return !taken(pair.first); });
+    for (const auto& [name, value] : line) {
+        if (!taken(name)) throw UsageError("--", name, " is not an option of this command; see --help");
+        std::erase_if(list, [&, n = name](const auto& pair) { return pair.first == n; });
+        list.emplace_back(name, value);
+    }
+    return list;
+}
+
+inline bool is_given(const OptionList& list, std::string_view name) {
+    return std::any_of(list.begin(), list.end(), [=](const auto& pair) { return pair.first == name; });
+}
+
+// Refuses values that no run can have.
+inline void check_options(const Options& o) {
+    const auto need = [](bool good, const char* name, auto value, const char* takes) {
+        if (!good) throw UsageError("--", name, " is ", value, "; it takes ", takes);
+    };
+    need(o.batch_size >= 1, "batch_size", o.batch_size, "1 or more");
+    need(o.gradient_accumulation_steps >= 1, "gradient_accumulation_steps", o.gradient_accumulation_steps, "1 or more");
+    need(o.max_iters >= 0, "max_iters", o.max_iters, "0 or more");
+    need(o.warmup_iters >= 0, "warmup_iters", o.warmup_iters, "0 or more");
+    need(o.lr_decay_iters >= 0, "lr_decay_iters", o.lr_decay_iters, "0 or more");
+    need(o.eval_interval >= 1, "eval_interval", o.eval_interval, "1 or more");
+    need(o.eval_iters >= 1, "eval_iters", o.eval_iters, "1 or more");
+    need(o.log_interval >= 1, "log_interval", o.log_interval, "1 or more");
+    need(o.threads >= 0 && o.threads <= 1024, "threads", o.threads, "0 (all processors) to 1024");
+    need(o.learning_rate >= 0, "learning_rate", o.learning_rate, "0 or more");
+    need(o.min_lr >= 0, "min_lr", o.min_lr, "0 or more");
+    need(o.weight_decay >= 0, "weight_decay", o.weight_decay, "0 or more");
+    need(o.beta1 >= 0 && o.beta1 < 1, "beta1", o.beta1, "0 up to, not including, 1");
+    need(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "0 up to, not including, 1");
+    need(o.grad_clip >= 0, "grad_clip", o.grad_clip, "0 (no clipping) or more");
+    need(o.num_samples >= 1, "num_samples", o.num_samples, "1 or more");
+    need(o.max_new_tokens >= 0, "max_new_tokens", o.max_new_tokens, "0 or more");
+    need(o.taste.temperature >= 0, "temperature", o.taste.temperature, "0 (greedy) or more");
+    need(o.taste.top_k >= 0, "top_k", o.taste.top_k, "0 (all) or more");
+    need(o.taste.top_p > 0 && o.taste.top_p <= 1, "top_p", o.taste.top_p, "above 0, up to 1");
+    need(o.split == "all" || o.split == "train" || o.split == "val", "split", o.split.c_str(), "all, train or val");
+}
+
+// The options of a run that goes on from an existing model: what is given must not ask for another one.
+inline void keep_model(Options& o, const OptionList& given, const std::string& whose) {
+    for (const auto& [name, value] : given) {
+        Options changed = o;
+        set_option(changed, name, value);
+        for (const Option& option : option_table(changed))
+            if (name == option.name && option.shapes && !(name == "arch" && value == o.arch)) {
+                changed.model.complete();
+                if (config_json(changed.model) != config_json(o.model))
+                    throw Error("--", name, "=", value, " would change the model of ", whose, "; leave it out, or begin anew with --init_from=scratch");
+            }
+        if (name != "arch") o = changed;
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 10  Training
+// ---------------------------------------------------------------------------------------------------------------------
+
+// A line plot as SVG: titled axes, linear or logarithmic, a legend beside the lines, colours that colour-blind readers can tell apart
+// (Okabe and Ito's), readable on white and on dark.
+struct Plot {
+    struct Series {
+        std::string name;
+        std::vector<std::pair<double, double>> points;
+        bool dashed = false;
+        int color = -1;  // -1: the next
+    };
+    std::string title, x_label, y_label;
+    std::vector<Series> series{};
+    bool log_x = false, log_y = false;
+
+    std::string svg() const {
+        constexpr double W = 760, H = 420, left = 84, right = 570, top = 44, bottom = 362;
+        static constexpr std::array colors{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#888888"};
+        const Axis x(*this, &std::pair<double, double>::first, log_x), y(*this, &std::pair<double, double>::second, log_y);
+        std::ostringstream out;
+        out << std::setprecision(6) << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << W << ' ' << H << "\" font-family=\"sans-serif\" font-size=\"13\">\n"
+            << "<style>text{fill:#333}.grid{stroke:#8884;stroke-width:1}.line{fill:none;stroke-width:2;stroke-linejoin:round}"
+            << "@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>\n"
+            << "<text x=\"" << (left + right) / 2 << "\" y=\"26\" text-anchor=\"middle\" font-size=\"16\">" << escape(title) << "</text>\n";
+        const auto px = [&](double v) { return left + (right - left) * x.place(v); };
+        const auto py = [&](double v) { return bottom - (bottom - top) * y.place(v); };
+        for (const double v : x.ticks)
+            out << "<line class=\"grid\" x1=\"" << px(v) << "\" x2=\"" << px(v) << "\" y1=\"" << top << "\" y2=\"" << bottom << "\"/><text x=\"" << px(v)
+                << "\" y=\"" << bottom + 18 << "\" text-anchor=\"middle\">" << v << "</text>\n";
+        for (const double v : y.ticks)
+            out << "<line class=\"grid\" x1=\"" << left << "\" x2=\"" << right << "\" y1=\"" << py(v) << "\" y2=\"" << py(v) << "\"/><text x=\"" << left - 8
+                << "\" y=\"" << py(v) + 4 << "\" text-anchor=\"end\">" << v << "</text>\n";
+        out << "<text x=\"" << (left + right) / 2 << "\" y=\"" << H - 16 << "\" text-anchor=\"middle\">" << escape(x_label) << "</text>\n"
+            << "<text transform=\"translate(20 " << (top + bottom) / 2 << ") rotate(-90)\" text-anchor=\"middle\">" << escape(y_label) << "</text>\n";
+        double legend = top + 10;
+        for (std::size_t i = 0; i < series.size(); i++, legend += 22) {
+            const Series& s = series[i];
+            const std::string style = text("class=\"line\" stroke=\"", colors[(s.color < 0 ? i : static_cast<std::size_t>(s.color)) % colors.size()], '"',
+                                           s.dashed ? " stroke-dasharray=\"7 5\"" : "");
+            std::string points;
+            const auto draw_line = [&] {
+                if (!points.empty()) out << "<polyline " << style << " points=\"" << points << "\"/>\n";
+                points.clear();
+            };
+            for (const auto& [a, b] : s.points)  // a value that cannot be shown breaks the line
+                if (x.shows(a) && y.shows(b)) points += text(px(a), ',', py(b), ' ');
+                else draw_line();
+            draw_line();
+            out << "<line " << style << " x1=\"" << right + 16 << "\" x2=\"" << right + 44 << "\" y1=\"" << legend << "\" y2=\"" << legend << "\"/><text x=\""
+                << right + 50 << "\" y=\"" << legend + 4 << "\">" << escape(s.name) << "</text>\n";
+        }
+        return out.str() + "</svg>\n";
+    }
+
+  private:
+    struct Axis {
+        double low = std::numeric_limits<double>::infinity(), high = -low;
+        bool log;
+        std::vector<double> ticks;
+
+        Axis(const Plot& plot, double std::pair<double, double>::* coordinate, bool logarithmic) : log(logarithmic) {
+            for (const Series& s : plot.series)
+                for (const auto& point : s.points)
+                    if (shows(point.*coordinate)) {
+                        low = std::min(low, scale(point.*coordinate));
+                        high = std::max(high, scale(point.*coordinate));
+                    }
+            if (!(low <= high)) low = 0, high = 1;
+            if (high - low < 1e-9 * std::max(1.0, std::abs(high))) low -= 0.5, high += 0.5;
+            const bool decades = log && high - low > 1.5;
+            const double raw = (high - low) / 6, power = std::pow(10, std::floor(std::log10(raw))), digit = raw / power;
+            const double step = decades ? std::max(1.0, std::ceil(raw)) : power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
+            if (log && !decades) {  // round numbers between two decades
+                for (double decade = std::floor(low); decade <= high; decade++)
+                    for (const double d : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0})
+                        if (const double v = decade + std::log10(d); v >= low && v <= high) ticks.push_back(std::pow(10, v));
+                return;
+            }
+            low = std::floor(low / step + 1e-9) * step, high = std::ceil(high / step - 1e-9) * step;
+            for (double v = low; v < high + step / 2; v += step) ticks.push_back(log ? std::pow(10, v) : std::abs(v) < step / 2 ? 0 : v);
+        }
+        bool shows(double v) const { return std::isfinite(v) && (!log || v > 0); }
+        double scale(double v) const { return log ? std::log10(v) : v; }
+        double place(double v) const { return (scale(v) - low) / (high - low); }
+    };
+    static std::string escape(const std::string& s) {
+        std::string out;
+        for (const char c : s) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+        return out;
+    }
+};
+
+// A row of log.csv: after `iter` updates, the last update's loss, and the validation loss where it was measured.
+struct LogRow {
+    std::int64_t iter;
+    double train_loss, val_loss, lr, grad_norm, ms, tokens_per_s;  // not a number: not measured, an empty field
+
+    std::string csv() const {
+        std::string line = text(iter);
+        for (const double d : {train_loss, val_loss, lr, grad_norm, ms, tokens_per_s}) line += std::isnan(d) ? "," : "," + shortest(d);
+        return line + '\n';
+    }
+};
+constexpr const char* log_header = "iter,train_loss,val_loss,lr,grad_norm,ms,tokens_per_s\n";
+
+inline std::vector<LogRow> read_log(const std::string& path, std::int64_t last) {
+    std::vector<LogRow> rows;
+    std::istringstream in(read_file(path));
+    for (std::string line; std::getline(in, line) && !in.eof();) {  // a line that a kill cut off has no end
+        std::array<double, 7> d;
+        std::istringstream fields(line);
+        std::string field;
+        for (double& value : d) value = std::getline(fields, field, ',') && !field.empty() ? std::strtod(field.c_str(), nullptr) : std::nan("");
+        if (line + '\n' != log_header && d[0] <= double(last)) rows.push_back({static_cast<std::int64_t>(d[0]), d[1], d[2], d[3], d[4], d[5], d[6]});
+    }
+    return rows;
+}
+
+inline std::vector<Token> read_tokens(const Options& o, const std::string& content, const std::optional<Tokenizer>& tokenizer, const std::string& source, int vocab_size) {
+    if (!o.tokens && tokenizer) return tokenizer->encode(content, source);
+    if (!o.tokens) throw Error("this model's vocabulary is not one token a character; give token ids and --tokens=true");
+    std::vector<Token> tokens;
+    std::istringstream in(content);
+    for (std::string word; in >> word;) {
+        Token id = -1;
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+        if (error != std::errc() || end != word.data() + word.size() || id < 0 || id >= vocab_size)
+            throw Error("token ", tokens.size() + 1, " of ", source, " is '", word, "'; a whole number below ", vocab_size, " was expected");
+        tokens.push_back(id);
+    }
+    return tokens;
+}
+
+inline volatile std::sig_atomic_t interrupted = 0;  // a signal handler can set nothing else
+
+// Whether the file or device is a terminal, as far as the standard library can tell.
+inline bool is_terminal(const char* device) {
+    std::error_code error;
+    return std::filesystem::is_character_file(device, error) && !std::filesystem::equivalent(device, "/dev/null", error);
+}
+
+inline std::string duration(double seconds) {
+    const auto s = static_cast<long long>(seconds + 0.5);
+    char out[32];
+    if (s >= 3600) std::snprintf(out, sizeof out, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    else std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
+    return out;
+}
+
+class Trainer {
+  public:
+    // Reads the text and what to start from, plans and gets the memory, and says what will be done.
+    explicit Trainer(const OptionList& given) {
+        set_options(o_, given);
+        check_options(o_);
+        set_threads(o_.threads);
+        std::optional<ModelDirectory> directory;
+        std::optional<Safetensors> state;
+        if (o_.init_from == "resume") {
+            read_state(state.emplace(o_.out_dir + "/state.safetensors"), given);
+        } else if (o_.init_from == "scratch") {
+            if (!is_given(given, "final_norm")) o_.model.final_norm = o_.model.wiring == Wiring::pre;
+        } else {
+            directory.emplace(o_.init_from);
+            tokenizer_ = directory->tokenizer;
+            o_.model = directory->config;
+            keep_model(o_, given, o_.init_from);
+        }
+        read_text();
+        o_.model.complete();
+        gpt_ = std::make_unique<GPT>(o_.model, o_.batch_size, T(), GPT::Use::training);
+        gpt_->dropout_seed = o_.seed;
+        std::cout << "text        " << o_.data << ": " << count_ << " tokens, " << o_.model.vocab_size << " of them different\n"
+                  << "model       " << model_type(o_.model) << ", " << gpt_->weights.count() << " parameters\n"
+                  << "memory      " << std::fixed << std::setprecision(2) << gpt_->bytes() / 1e9 << " GB, " << pool()->threads() << " threads\n"
+                  << std::defaultfloat << std::flush;
+        if (!directory && model_type(o_.model) == "nanogpt")
+            std::cout << "note        neither GPT-2's nor Llama's architecture: only nanogpt will read this model\n";
+        gpt_->allocate();
+        adam_ = std::make_unique<AdamW>(gpt_->weights);
+        adam_->beta1 = o_.beta1, adam_->beta2 = o_.beta2, adam_->weight_decay = o_.weight_decay;
+        if (state) {
+            for (const NamedView& view : state_views()) state->read(view.name, view);
+        } else if (directory) {
+            directory->load(gpt_->weights);
+        } else {
+            gpt_->weights.initialize(o_.seed);
+        }
+    }
+
+    void run() {
+        namespace fs = std::filesystem;
+        if (iter_ >= o_.max_iters && resumed_) {
+            std::cout << "already at iteration " << iter_ << "; raise --max_iters to go on\n";
+            return;
+        }
+        if (resumed_) open_log(read_log(o_.out_dir + "/log.csv", iter_));
+        std::signal(SIGINT, [](int) { interrupted = 1, std::signal(SIGINT, SIG_DFL); });  // a second Ctrl-C stops at once
+        std::signal(SIGTERM, [](int) { interrupted = 1; });
+        const auto start = std::chrono::steady_clock::now();
+        const std::int64_t first = iter_;
+        const double none = std::nan("");
+        LogRow row{iter_, none, none, none, none, none, none};
+        double val_loss = none;
+        for (const LogRow& r : rows_)
+            if (!std::isnan(r.val_loss)) val_loss = r.val_loss;
+        while (true) {
+            const bool logged = !rows_.empty() && rows_.back().iter == iter_;
+            const bool evaluate = !logged && (iter_ % o_.eval_interval == 0 || iter_ == o_.max_iters);
+            if (evaluate) {
+                row.val_loss = val_loss = validate();
+                must_be_finite("validation loss", val_loss);
+                if (rows_.empty() && !log_.is_open()) begin_directory();
+            }
+            const bool logged_now = evaluate || (!logged && iter_ % o_.log_interval == 0);
+            if (logged_now) log(row);
+            if (evaluate) {
+                save(val_loss);
+                draw_loss();
+            }
+            if (iter_ > first && (terminal_ || logged_now)) {
+                const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+                show(row, val_loss, seconds / double(iter_ - first) * double(o_.max_iters - iter_));
+            }
+            if (iter_ >= o_.max_iters) break;
+            if (interrupted) {
+                if (!evaluate) save_state();
+                std::cout << (terminal_ ? "\n" : "") << "stopped at iteration " << iter_ << "; go on with: ./nanogpt train --init_from=resume --out_dir="
+                          << o_.out_dir << '\n';
+                return;
+            }
+            row.val_loss = none;
+            step(row);
+        }
+        std::cout << (terminal_ ? "\n" : "") << "best validation loss " << std::fixed << std::setprecision(4) << best_loss_ << " at iteration " << best_iter_
+                  << "; the model is in " << o_.out_dir << ", its curve in " << o_.out_dir << "/loss.svg\nsample from it: ./nanogpt sample --out_dir="
+                  << o_.out_dir << '\n';
+    }
+
+  private:
+    void read_text() {
+        const std::string content = read_file(o_.data);
+        if (o_.init_from == "scratch" && !o_.tokens) {
+            tokenizer_ = Tokenizer::of_text(content, o_.data);
+            o_.model.vocab_size = tokenizer_->size();
+        } else if (o_.init_from == "scratch") {
+            o_.model.vocab_size = 1 << 24;
+        }
+        tokens_ = read_tokens(o_, content, tokenizer_, o_.data, o_.model.vocab_size);
+        if (o_.init_from == "scratch" && o_.tokens && !tokens_.empty()) o_.model.vocab_size = *std::max_element(tokens_.begin(), tokens_.end()) + 1;
+        count_ = static_cast<idx>(tokens_.size());
+        train_ = training_part(count_);
+        if (train_ <= T() || count_ - train_ <= T())
+            throw Error(o_.data, " has ", count_, " tokens; with block_size ", T(), " it takes ", 10 * (T() + 1), "; take a longer text or a smaller --block_size");
+        std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
+        for (const Token token : tokens_) hash = (hash ^ static_cast<std::uint64_t>(token)) * 0x100000001B3u;
+        if (resumed_ && text(count_, ' ', hash) != text_)
+            throw Error(o_.data, " is not the text that the run in ", o_.out_dir, " began with; give that, or start a new run from it with --init_from=", o_.out_dir);
+        text_ = text(count_, ' ', hash);
+    }
+
+    // A run's options, and where it stood.
+    void read_state(const Safetensors& file, const OptionList& given) {
+        const std::string source = o_.out_dir + "/state.safetensors (metadata)";
+        const auto found = file.metadata.find("nanogpt");
+        if (found == file.metadata.end()) throw Error(o_.out_dir, "/state.safetensors is not nanogpt's; start a new run");
+        const Json json = JsonParser(found->second, source).parse();
+        const Fields f(json, source);
+        const Json saved = {f.get<Json::Object>("options")};
+        OptionList list;
+        for (const auto& [name, value] : *saved.as<Json::Object>()) {
+            if (!value.as<std::string>()) throw Error(source, ": option ", name, " is not a string");
+            list.emplace_back(name, *value.as<std::string>());
+        }
+        const std::string dir = o_.out_dir;
+        set_options(o_, list);
+        o_.out_dir = dir;
+        o_.model = config_from_json(f.get<std::string>("config"), source + ", config");
+        const std::string vocabulary = f.get<std::string>("tokenizer");
+        if (!vocabulary.empty()) tokenizer_ = tokenizer_from_json(vocabulary, source + ", tokenizer", o_.model.vocab_size);
+        keep_model(o_, given, o_.out_dir);
+        check_options(o_);
+        iter_ = f.integer("iter", 0);
+        best_iter_ = f.integer("best_iter", 0);
+        best_loss_ = std::strtod(f.get<std::string>("best_loss").c_str(), nullptr);
+        text_ = f.get<std::string>("text");
+        resumed_ = true;
+        const idx size = Parameters(o_.model).memory.size();
+        for (const char* name : {"weights", "adamw.m", "adamw.v"}) {
+            const auto entry = file.entries.find(name);
+            if (entry == file.entries.end() || entry->second.shape != std::vector<idx>{size} || !Safetensors::type_size(entry->second.type))
+                throw Error(o_.out_dir, "/state.safetensors: tensor ", name, " does not fit the model");
+        }
+        // If the best weights on disk are not the state's, a crash came between the two; then the next validation counts as best.
+        if (const ModelDirectory best(o_.out_dir); best.metadata("iter") != text(best_iter_) || best.metadata("val_loss") != shortest(best_loss_))
+            best_loss_ = std::numeric_limits<double>::infinity();
+    }
+
+    std::vector<NamedView> state_views() const {
+        const idx n = gpt_->weights.memory.size();
+        return {{"weights", {n}, gpt_->weights.memory.data(), 0, 1}, {"adamw.m", {n}, adam_->m, 0, 1}, {"adamw.v", {n}, adam_->v, 0, 1}};
+    }
+
+    void open_log(std::vector<LogRow> rows) {
+        rows_ = std::move(rows);
+        replace_file(o_.out_dir + "/log.csv", [&](std::ostream& out) {
+            out << log_header;
+            for (const LogRow& row : rows_) out << row.csv();
+        });
+        log_.open(o_.out_dir + "/log.csv", std::ios::app);
+    }
+
+    double validate() {
+        double total = 0;
+        for (int i = 0; i < o_.eval_iters; i++) {
+            even_batch(batch_, i, o_.eval_iters, tokens_.data() + train_, count_ - train_, o_.batch_size, T());
+            gpt_->forward(batch_.inputs.data(), o_.batch_size, T());
+            total += gpt_->loss(batch_.targets.data());
+        }
+        return total / o_.eval_iters;
+    }
+
+    // One update; row gets what it measured.
+    void step(LogRow& row) {
+        const auto start = std::chrono::steady_clock::now();
+        const int accumulate = o_.gradient_accumulation_steps;
+        row.train_loss = 0;
+        for (int micro = 0; micro < accumulate; micro++) {
+            const auto key = static_cast<std::uint64_t>(iter_ * accumulate + micro);
+            random_batch(batch_, Random(o_.seed, Purpose::batch, key), tokens_.data(), train_, o_.batch_size, T());
+            gpt_->forward(batch_.inputs.data(), o_.batch_size, T(), 0, key);
+            row.train_loss += gpt_->loss(batch_.targets.data(), 1.0 / accumulate) / accumulate;
+            gpt_->backward(batch_.inputs.data());
+        }
+        row.grad_norm = gradient_norm(gpt_->gradients);
+        must_be_finite("loss", row.train_loss);
+        must_be_finite("gradient's norm", row.grad_norm);
+        row.lr = scheduled_rate(iter_, o_.learning_rate, o_.min_lr, o_.warmup_iters, o_.lr_decay_iters > 0 ? o_.lr_decay_iters : o_.max_iters);
+        adam_->update(gpt_->weights, gpt_->gradients, row.lr, clip_factor(row.grad_norm, o_.grad_clip), iter_ + 1);
+        row.iter = ++iter_;
+        row.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        row.tokens_per_s = double(o_.batch_size * T() * accumulate) / row.ms * 1000;
+    }
+
+    void must_be_finite(const char* what, double value) const {
+        if (!std::isfinite(value))
+            throw Error("the ", what, " became ", value, " at iteration ", iter_, "; lower --learning_rate (", o_.learning_rate, ") or raise --warmup_iters (",
+                        o_.warmup_iters, "); the last good checkpoint is in ", o_.out_dir);
+    }
+
+    // The best weights if these are, and the state to resume from.
+    void save(double val_loss) {
+        if (val_loss < best_loss_) {
+            best_loss_ = val_loss;
+            best_iter_ = iter_;
+            save_model(o_.out_dir, gpt_->config, gpt_->weights, tokenizer_, {{"iter", text(best_iter_)}, {"val_loss", shortest(best_loss_)}});
+        }
+        save_state();
+    }
+
+    // A new run does not destroy an old one's checkpoint: its files get second names in out_dir/previous.
+    void begin_directory() {
+        namespace fs = std::filesystem;
+        const fs::path out = o_.out_dir, previous = out / "previous";
+        std::error_code error;
+        fs::create_directories(out, error);
+        if (error || !fs::is_directory(out)) throw Error("cannot make the directory ", o_.out_dir, " (", error.message(), "); choose another --out_dir");
+        if (fs::exists(out / "model.safetensors")) {
+            fs::remove_all(previous, error);
+            fs::create_directory(previous, error);
+            for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "state.safetensors", "log.csv", "loss.svg"})
+                if (fs::exists(out / name) && !error) {
+                    fs::create_hard_link(out / name, previous / name, error);
+                    if (error) fs::copy_file(out / name, previous / name, error);
+                }
+            if (error) throw Error("cannot keep the model that is in ", o_.out_dir, " (", error.message(), "); choose another --out_dir");
+            std::cout << "the model that was in " << o_.out_dir << " is kept in " << previous.string() << '\n';
+        }
+        open_log({});
+    }
+
+    // All in one file, so that it is always of one moment.
+    void save_state() {
+        std::string options;
+        for (const Option& option : option_table(o_))
+            if (std::string_view(option.commands).find('t') != std::string_view::npos && option.name != std::string_view("config") && option.name != std::string_view("init_from"))
+                options += text(options.empty() ? "" : ",", json_quote(option.name), ":", json_quote(value_text(option)));
+        const std::string json = text("{\"iter\":", iter_, ",\"best_iter\":", best_iter_, ",\"best_loss\":", json_quote(shortest(best_loss_)), ",\"text\":", json_quote(text_),
+                                      ",\"config\":", json_quote(config_json(gpt_->config)), ",\"tokenizer\":", json_quote(tokenizer_ ? tokenizer_json(*tokenizer_) : ""),
+                                      ",\"options\":{", options, "}}");
+        write_safetensors(o_.out_dir + "/state.safetensors", {{"nanogpt", json}}, state_views());
+    }
+
+    void log(const LogRow& row) {
+        rows_.push_back(row);
+        log_ << row.csv() << std::flush;
+        if (!log_) throw Error("cannot write ", o_.out_dir, "/log.csv; is the disk full, or the directory gone?");
+    }
+
+    void draw_loss() const {
+        Plot plot{"Loss", "iteration", "loss (nats per token)", {{"training batch", {}}, {"validation", {}}}};
+        for (const LogRow& row : rows_) {
+            if (!std::isnan(row.train_loss)) plot.series[0].points.emplace_back(double(row.iter), row.train_loss);
+            if (!std::isnan(row.val_loss)) plot.series[1].points.emplace_back(double(row.iter), row.val_loss);
+        }
+        replace_file(o_.out_dir + "/loss.svg", [&](std::ostream& out) { out << plot.svg(); });
+    }
+
+    void show(const LogRow& row, double val_loss, double seconds_left) {
+        char line[160];
+        std::snprintf(line, sizeof line, "iter %lld/%d  loss %.4f  val %.4f  %.0f tokens/s  %s left", static_cast<long long>(row.iter), o_.max_iters,
+                      row.train_loss, val_loss, row.tokens_per_s, duration(seconds_left).c_str());
+        if (terminal_) std::cout << '\r' << line << "\x1b[K" << std::flush;
+        else std::cout << line << std::endl;
+    }
+
+    idx T() const { return o_.model.block_size; }
+
+    Options o_;
+    std::optional<Tokenizer> tokenizer_;
+    std::vector<Token> tokens_;
+    idx count_ = 0, train_ = 0;
+    std::string text_;  // its length and a hash
+    std::unique_ptr<GPT> gpt_;
+    std::unique_ptr<AdamW> adam_;
+    Batch batch_;
+    std::int64_t iter_ = 0, best_iter_ = 0;
+    double best_loss_ = std::numeric_limits<double>::infinity();
+    bool resumed_ = false;
+    std::vector<LogRow> rows_;
+    std::ofstream log_;
+    bool terminal_ = is_terminal("/dev/stdout");
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// 11  The commands
+// ---------------------------------------------------------------------------------------------------------------------
+
+// The model to sample from or to score with: --init_from if it names a directory, else out_dir.
+inline std::unique_ptr<GPT> load_model(const std::string& dir, ModelDirectory& directory, idx B, GPT::Use use) {
+    auto gpt = std::make_unique<GPT>(directory.config, B, directory.config.block_size, use);
+    gpt->allocate();
+    directory.load(gpt->weights);
+    if (!directory.tokenizer) std::cerr << "nanogpt: note: the vocabulary of " << dir << " is not one token a character; text is token ids\n";
+    return gpt;
+}
+
+inline std::string model_dir(const Options& o) { return o.init_from == "scratch" || o.init_from == "resume" ? o.out_dir : o.init_from; }
+
+inline void sample(const Options& o) {
+    ModelDirectory directory(model_dir(o));
+    std::string start = o.start, source = "--start";
+    if (start == "-") {
+        start.assign(std::istreambuf_iterator<char>(std::cin), {});
+        source = "standard input";
+    } else if (start.starts_with("FILE:")) {
+        source = start.substr(5);
+        start = read_file(source);
+    }
+    const auto& tokenizer = directory.tokenizer;
+    const bool ids = o.tokens || !tokenizer;
+    if (start == "\n" && (ids || (tokenizer && tokenizer->characters()[0] != '\n'))) start = ids ? "0" : tokenizer->decode(0);
+    const std::vector<Token> tokens = read_tokens(o, start, tokenizer, source, directory.config.vocab_size);
+    if (tokens.empty()) throw Error(source, " is empty; give at least one token to continue");
+    const auto gpt = load_model(model_dir(o), directory, 1, GPT::Use::sampling);
+    const auto print = [&](Token token) {
+        if (ids) std::cout << token << ' ';
+        else std::cout << tokenizer->decode(token);
+        if (!std::cout.flush()) throw Error("cannot write to standard output");
+        return true;
+    };
+    for (int i = 0; i < o.num_samples; i++) {
+        for (const Token token : tokens) print(token);
+        generate(*gpt, tokens, o.max_new_tokens, o.taste, Random(o.seed, Purpose::sample, static_cast<std::uint64_t>(i)), print);
+        std::cout << (i + 1 < o.num_samples ? "\n---------------\n" : "\n") << std::flush;
+    }
+}
+
+inline void evaluate(const Options& o) {
+    ModelDirectory directory(model_dir(o));
+    const std::vector<Token> all = read_tokens(o, read_file(o.data), directory.tokenizer, o.data, directory.config.vocab_size);
+    const idx n = static_cast<idx>(all.size()), cut = training_part(n);
+    const idx begin = o.split == "val" ? cut : 0, end = o.split == "train" ? cut : n;
+    if (end - begin < 2) throw Error(o.data, " has ", end - begin, " tokens to score (--split=", o.split, "); it takes at least 2");
+    const idx B = std::min<idx>(o.batch_size, std::max<idx>(1, (end - begin - 1) / directory.config.block_size));
+    const auto gpt = load_model(model_dir(o), directory, B, GPT::Use::scoring);
+    const double loss = score(*gpt, all.data() + begin, end - begin, B);
+    std::printf("loss %.6f nats/token (%.6f bits, perplexity %.5g, %td tokens)\n", loss, loss / std::numbers::ln2, std::exp(loss), end - begin - 1);
+}
+
+inline void print_help(char command) {
+    Options defaults;
+    std::cout << "nanogpt trains and samples a GPT.\n\n"
+                 "  ./nanogpt train  [--option=value …]   learns a text: a model in out_dir, with log.csv and loss.svg\n"
+                 "  ./nanogpt sample [--option=value …]   writes text with the model in out_dir\n"
+                 "  ./nanogpt eval   [--option=value …]   scores a text with it\n\n"
+                 "Options, with their defaults (also `--option value`, and - for _):\n";
+    for (const Option& option : option_table(defaults)) {
+        if (command && std::string_view(option.commands).find(command) == std::string_view::npos) continue;
+        std::string value = value_text(option);
+        if (value == "\n") value = "a line break";
+        std::cout << "  " << std::left << std::setw(42) << text("--", option.name, "=", value) << option.help << '\n';
+    }
+}
+
+inline int run_command(const std::vector<std::string>& arguments) {
+    const std::string command = arguments.empty() ? "" : arguments[0];
+    const bool known = command == "train" || command == "sample" || command == "eval";
+    for (const std::string& word : arguments)
+        if (word == "--help" || word == "-h" || word == "help") return print_help(known ? command[0] : '\0'), 0;
+    if (!known) throw UsageError(command.empty() ? "no command is given" : "there is no command '" + command + "'", "; it takes train, sample or eval (see --help)");
+    const OptionList given = given_options({arguments.begin() + 1, arguments.end()}, command[0]);
+    if (command == "train") {
+        Trainer(given).run();
+        return 0;
+    }
+    Options o;
+    set_options(o, given);
+    check_options(o);
+    set_threads(o.threads);
+    command == "sample" ? sample(o) : evaluate(o);
+    return 0;
+}
+
+#ifndef NANOGPT_NO_MAIN
+int main(int argc, char** argv) {
+#ifdef SIGXFSZ
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that grows past its limit is then an error of the write, and reported as such
+#endif
+    try {
+        const int status = run_command({argv + 1, argv + argc});
+        if (!std::cout.flush()) throw Error("cannot write to standard output");
+        return status;
+    } catch (const UsageError& error) {
+        std::cerr << "nanogpt: " << error.what() << '\n';
+        return 2;
+    } catch (const std::bad_alloc&) {
+        std::cerr << "nanogpt: not enough memory; lower --batch_size, --block_size, --n_embd or --n_layer\n";
+    } catch (const std::exception& error) {
+        std::cerr << "nanogpt: " << error.what() << '\n';
+    }
+    return 1;
+}
+#endif
