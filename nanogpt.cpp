@@ -37,26 +37,25 @@
 
 // ---------------------------------------------------------------------------------------------------------------------
 // 1  Ground: numbers, errors, randomness, threads
-// ---------------------------------------------------------------------------------------------------------------------
 
 #ifndef NANOGPT_REAL
 #define NANOGPT_REAL float
 #endif
-using real = NANOGPT_REAL;    // float; the tests build this file a second time with double, where finite differences are sharp
-using idx = std::ptrdiff_t;   // sizes and positions, signed so that differences are safe
+using real =
+    NANOGPT_REAL;  // float; the tests build this file a second time with double, where finite differences are sharp
+using idx = std::ptrdiff_t;  // sizes and positions, signed so that differences are safe
 using Token = std::int32_t;
 
-template <class... Parts>
-std::string text(const Parts&... parts) {
+template <class... Parts> std::string text(const Parts&... parts) {
     std::ostringstream out;
     (out << ... << parts);
     return out.str();
 }
 
-// What the user can put right: one line that says what is wrong, with the value, and what to do. main prints it and exits 1.
+// What the user can put right: one line that says what is wrong, with the value, and what to do. main prints it and
+// exits 1.
 struct Error : std::runtime_error {
-    template <class... Parts>
-    explicit Error(const Parts&... parts) : std::runtime_error(text(parts...)) {}
+    template <class... Parts> explicit Error(const Parts&... parts) : std::runtime_error(text(parts...)) {}
 };
 
 // A command line that makes no sense; main exits 2.
@@ -65,8 +64,9 @@ struct UsageError : Error {
 };
 
 // Random numbers are a function of (seed, purpose, step, index), not of a state that moves. So any of them can be drawn
-// again: the backward redraws the dropout masks instead of storing them, a resumed run continues as if never stopped, and
-// threads draw in any order. The function is the finalizer of splitmix64 (Steele et al., 2014), applied to each key in turn.
+// again: the backward redraws the dropout masks instead of storing them, a resumed run continues as if never stopped,
+// and threads draw in any order. The function is the finalizer of splitmix64 (Steele et al., 2014), applied to each key
+// in turn.
 enum class Purpose : std::uint64_t { init = 1, batch, dropout, sample, test };
 
 class Random {
@@ -93,10 +93,11 @@ class Random {
     std::uint64_t key_;
 };
 
-// The thread pool. A training step is a hundred short parallel regions, so the threads are started once and, between regions,
-// spin a little before they sleep. A region is `count` independent tasks. Each thread owns one contiguous share of them (the
-// same share each time, so its data stay in its cache) and, when that is done, helps with the others' shares: a core that is
-// slow today delays nobody. Which thread runs a task never changes what the task computes.
+// The thread pool. A training step is a hundred short parallel regions, so the threads are started once and, between
+// regions, spin a little before they sleep. A region is `count` independent tasks. Each thread owns one contiguous
+// share of them (the same share each time, so its data stay in its cache) and, when that is done, helps with the
+// others' shares: a core that is slow today delays nobody. Which thread runs a task never changes what the task
+// computes.
 class Pool {
   public:
     explicit Pool(int threads) : shares_(static_cast<std::size_t>(threads)) {
@@ -113,9 +114,9 @@ class Pool {
 
     int threads() const { return static_cast<int>(shares_.size()); }
 
-    // Calls task(i) once for each i in [0, count), on any thread, and returns when all are done. The first exception is rethrown.
-    template <class Task>
-    void run(idx count, const Task& task) {
+    // Calls task(i) once for each i in [0, count), on any thread, and returns when all are done. The first exception is
+    // rethrown.
+    template <class Task> void run(idx count, const Task& task) {
         if (count <= 0) return;
         if (count == 1 || shares_.size() == 1) {
             for (idx i = 0; i < count; i++) task(i);
@@ -138,8 +139,9 @@ class Pool {
     }
 
   private:
-    // The next task and the end of a share in one word, so that taking a task is one compare-and-swap. A thread that comes late
-    // from an earlier region either finds the share empty or takes a task of the present one: both are right.
+    // The next task and the end of a share in one word, so that taking a task is one compare-and-swap. A thread that
+    // comes late from an earlier region either finds the share empty or takes a task of the present one: both are
+    // right.
     struct alignas(64) Share {
         std::atomic<std::uint64_t> range{0};
     };
@@ -160,7 +162,8 @@ class Pool {
             auto& range = shares_[(self + v) % shares_.size()].range;
             std::uint64_t seen = range.load(std::memory_order_acquire);
             while (seen >> 32 < (seen & 0xFFFFFFFF)) {
-                if (!range.compare_exchange_weak(seen, seen + (std::uint64_t{1} << 32), std::memory_order_acq_rel)) continue;
+                if (!range.compare_exchange_weak(seen, seen + (std::uint64_t{1} << 32), std::memory_order_acq_rel))
+                    continue;
                 try {
                     call_(context_, static_cast<idx>(seen >> 32));
                 } catch (...) {
@@ -202,32 +205,27 @@ inline std::unique_ptr<Pool>& pool() {
 // threads = 0 takes all there are.
 inline void set_threads(int threads) {
     pool().reset();
-    pool() = std::make_unique<Pool>(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+    pool() = std::make_unique<Pool>(
+        threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
 }
 
-template <class Task>
-void parallel_for(idx count, const Task& task) {
-    pool()->run(count, task);
-}
+template <class Task> void parallel_for(idx count, const Task& task) { pool()->run(count, task); }
 
 // task(begin, end) over pieces of [0, n) of a fixed length, whatever the number of threads.
-template <class Task>
-void parallel_ranges(idx n, idx length, const Task& task) {
+template <class Task> void parallel_ranges(idx n, idx length, const Task& task) {
     parallel_for((n + length - 1) / length, [&](idx i) { task(i * length, std::min(n, (i + 1) * length)); });
 }
 
 // Working memory of the calling thread: it grows in the first step and is reused from then on.
-template <int which>
-real* scratch(idx size) {
+template <int which> real* scratch(idx size) {
     thread_local std::vector<real> memory;
     if (static_cast<idx>(memory.size()) < size) memory.resize(static_cast<std::size_t>(size));
     return memory.data();
 }
 
-// Sum of term(0) … term(n-1) in 16 interleaved partial sums, added up in a fixed order. The order does not depend on the vector
-// width, so neither do the bits, and the loop vectorizes without -ffast-math.
-template <class Term>
-[[gnu::always_inline]] inline real sum(idx n, const Term& term) {
+// Sum of term(0) … term(n-1) in 16 interleaved partial sums, added up in a fixed order. The order does not depend on
+// the vector width, so neither do the bits, and the loop vectorizes without -ffast-math.
+template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& term) {
     real lane[16] = {};
     idx i = 0;
     for (; i + 16 <= n; i += 16)
@@ -247,10 +245,11 @@ inline real maximum(const real* x, idx n) {
     return *std::max_element(lane, lane + 16);
 }
 
-// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6; 2ⁿ is two factors made
-// from their exponent bits, so that the product overflows to infinity and fades to 0 as it should. Relative error below 3e-7 in float;
-// NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the loops it stands in, and it takes a twentieth of
-// libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves that in its low bits.
+// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6; 2ⁿ
+// is two factors made from their exponent bits, so that the product overflows to infinity and fades to 0 as it should.
+// Relative error below 3e-7 in float; NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the
+// loops it stands in, and it takes a twentieth of libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves
+// that in its low bits.
 [[gnu::always_inline]] inline float exp_float(float x) {
     constexpr float rounder = 0x1.8p23f;
     x = x < -104.0f ? -104.0f : x;
@@ -271,10 +270,8 @@ inline real maximum(const real* x, idx n) {
 
 // In double it is libm's.
 [[gnu::always_inline]] inline real exp_real(real x) {
-    if constexpr (std::is_same_v<real, float>)
-        return exp_float(x);
-    else
-        return std::exp(x);
+    if constexpr (std::is_same_v<real, float>) return exp_float(x);
+    else return std::exp(x);
 }
 
 // σ(x) = 1 / (1 + e⁻ˣ)
@@ -285,33 +282,32 @@ inline real maximum(const real* x, idx n) {
 //
 //     C = start + A B        c_ij = start_ij + Σ_k a_ik b_kj
 //
-// Nine tenths of a GPT's time is spent here. A processor multiplies and adds far faster than it reads memory, so each number
-// that is read must be used often. The kernel below keeps a tile of C, R rows by V vectors, in registers; for each k it reads
-// V vectors of B and R single numbers of A and does R·V vector multiply-adds. B is packed beforehand into panels, so that the
-// tile reads it in one straight line from the cache.
+// Nine tenths of a GPT's time is spent here. A processor multiplies and adds far faster than it reads memory, so each
+// number that is read must be used often. The kernel below keeps a tile of C, R rows by V vectors, in registers; for
+// each k it reads V vectors of B and R single numbers of A and does R·V vector multiply-adds. B is packed beforehand
+// into panels, so that the tile reads it in one straight line from the cache.
 //
 //        C                 A               B (a panel: V vectors wide, packed [K][V])
 //     +--+----+         +------+         +--+----+
-//     |  |tile| R   +=  |row...| R   x   |  | k  |      each c_ij sums over k = 0, 1, 2 … in this order, whatever the tile
-//     +--+----+         +------+         +--+----+      or the thread: the bits never depend on how the work was split.
+//     |  |tile| R   +=  |row...| R   x   |  | k  |      each c_ij sums over k = 0, 1, 2 … in this order, whatever
+//     +--+----+         +------+         +--+----+      the tile or thread: the bits do not depend on how the work is split.
 //
 // A transposed operand is the same memory with its two strides exchanged; only packing sees the difference. So this one
 // kernel computes the forward Y = X W, the input's gradient dX = dY Wᵀ and the weight's gradient dW = Xᵀ dY.
-// ---------------------------------------------------------------------------------------------------------------------
 
 // One processor register's worth of numbers (a GCC and Clang extension: + and * act on all lanes at once).
 #if defined(__AVX512F__)
-constexpr idx vector_bytes = 64, tile_rows = 8, tile_vectors = 3;   // 24 of 32 registers hold the tile
+constexpr idx vector_bytes = 64, tile_rows = 8, tile_vectors = 3;  // 24 of 32 registers hold the tile
 #elif defined(__AVX__)
-constexpr idx vector_bytes = 32, tile_rows = 6, tile_vectors = 2;   // 12 of 16
+constexpr idx vector_bytes = 32, tile_rows = 6, tile_vectors = 2;  // 12 of 16
 #elif defined(__aarch64__)
-constexpr idx vector_bytes = 16, tile_rows = 8, tile_vectors = 3;   // 24 of 32
+constexpr idx vector_bytes = 16, tile_rows = 8, tile_vectors = 3;  // 24 of 32
 #else
-constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;   // 8 of 16
+constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;  // 8 of 16
 #endif
 typedef real Vector __attribute__((vector_size(vector_bytes)));
 constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
-constexpr idx k_block = 256;      // rows of a packed panel: with V = 3 it is 48 kB, and 1024 rows of A are 1 MB
+constexpr idx k_block = 256;  // rows of a packed panel: with V = 3 it is 48 kB, and 1024 rows of A are 1 MB
 constexpr idx row_block = 1024;
 
 inline Vector load(const real* p) {
@@ -333,8 +329,8 @@ struct View {
 inline View rows_of(const real* data, idx row_length) { return {data, row_length, 1}; }
 inline View transposed(View v) { return {v.data, v.col, v.row}; }
 
-// B [K,N] packed for `multiply`: panel after panel of panel_width columns, each stored [K][width]; the last panel is narrower,
-// filled up with zeros to whole vectors.
+// B [K,N] packed for `multiply`: panel after panel of panel_width columns, each stored [K][width]; the last panel is
+// narrower, filled up with zeros to whole vectors.
 struct Packed {
     const real* data;
     idx K, N;
@@ -360,10 +356,11 @@ inline Packed pack(real* out, View b, idx K, idx N) {
     return packed;
 }
 
-// The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with start_row = 0
-// every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
-template <idx R, idx V>
-void tile(real* c, idx c_row, const real* start, idx start_row, View a, const real* panel, idx width, idx K, idx columns) {
+// The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with
+// start_row
+// = 0 every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
+template <idx R, idx V> void tile(
+    real* c, idx c_row, const real* start, idx start_row, View a, const real* panel, idx width, idx K, idx columns) {
     const bool whole = columns == V * lanes;
     real edge[V * lanes] = {};
     Vector acc[R][V] = {};
@@ -388,8 +385,7 @@ void tile(real* c, idx c_row, const real* start, idx start_row, View a, const re
 // Chooses the largest tile that fits what is left of the rows and the columns.
 constexpr idx tile_height(idx rows, idx R = tile_rows) { return rows < R ? tile_height(rows, R / 2) : R; }
 
-template <idx R, idx V, class... Arguments>
-void tile_that_fits(idx rows, idx columns, const Arguments&... arguments) {
+template <idx R, idx V, class... Arguments> void tile_that_fits(idx rows, idx columns, const Arguments&... arguments) {
     if constexpr (R > 1)
         if (rows < R) return tile_that_fits<R / 2, V>(rows, columns, arguments...);
     if constexpr (V > 1)
@@ -398,14 +394,13 @@ void tile_that_fits(idx rows, idx columns, const Arguments&... arguments) {
 }
 
 // C [M,N] = start + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B.
-inline void multiply(real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, const real* start = nullptr,
-                     idx start_row = 0) {
+inline void multiply(
+    real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     for (idx j = 0; j < N; j += panel_width) {
         const idx width = std::min(panel_width, round_up(b.N - j, lanes));
         for (idx i = 0; i < M; i += tile_height(M - i))
             tile_that_fits<tile_rows, tile_vectors>(M - i, std::min(panel_width, N - j), c + i * c_row + j, c_row,
-                                                    start ? start + i * start_row + j : nullptr, start_row,
-                                                    a.from(i, 0), b.data + j * b.K, width, K);
+                start ? start + i * start_row + j : nullptr, start_row, a.from(i, 0), b.data + j * b.K, width, K);
     }
 }
 
@@ -429,18 +424,20 @@ inline void multiply_row(real* c, View a, View b, idx N, idx K, const real* star
                 for (idx j = j0; j < j1; j++) c[j] += a.from(0, k).data[0] * b.from(k, j).data[0];
         } else {
             for (idx j = j0; j < j1; j++)
-                c[j] = (start ? start[j] : 0) + sum(K, [x = a, w = b.from(0, j)](idx k) { return x.data[k * x.col] * w.data[k]; });
+                c[j] = (start ? start[j] : 0) +
+                    sum(K, [x = a, w = b.from(0, j)](idx k) { return x.data[k * x.col] * w.data[k]; });
         }
     };
     if (N * K < 100000)  // a parallel region costs about as much
         columns(0, N);
-    else
-        parallel_ranges(N, slice, columns);
+    else parallel_ranges(N, slice, columns);
 }
 
-// C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c itself (it
-// accumulates), a bias (start_row = 0) or nothing. A task is a block of rows times one panel of B, which it packs for itself.
-inline void matmul(real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
+// C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
+// itself (it accumulates), a bias (start_row = 0) or nothing. A task is a block of rows times one panel of B, which it
+// packs for itself.
+inline void matmul(
+    real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     if (M == 1) return multiply_row(c, a, b, N, K, start);
     const idx panels = (N + panel_width - 1) / panel_width;
     const idx wanted = std::min((4 * pool()->threads() + panels - 1) / panels, (M + 63) / 64);
@@ -454,7 +451,7 @@ inline void matmul(real* c, idx c_row, View a, View b, idx M, idx N, idx K, cons
         for (idx k = 0; k < K; k += k_block) {
             const idx depth = std::min(k_block, K - k);
             multiply(to, c_row, a.from(i, k), pack(panel, b.from(k, j), depth, columns), rows, columns, depth,
-                     k == 0 ? from : to, k == 0 ? start_row : c_row);
+                k == 0 ? from : to, k == 0 ? start_row : c_row);
         }
     });
 }
@@ -462,22 +459,23 @@ inline void matmul(real* c, idx c_row, View a, View b, idx M, idx N, idx K, cons
 // ---------------------------------------------------------------------------------------------------------------------
 // 3  Layers
 //
-// Each layer is a pair of functions: foo_forward(outputs, inputs, sizes) and, below it, foo_backward(gradients of the inputs and
-// parameters, gradient of the output, what the forward kept, sizes). A gradient dz means dLoss/dz. Gradients of parameters are
-// added up (+=), as a parameter is used in many places; gradients of activations are written, unless the comment says "adds".
+// Each layer is a pair of functions: foo_forward(outputs, inputs, sizes) and, below it, foo_backward(gradients of the
+// inputs and parameters, gradient of the output, what the forward kept, sizes). A gradient dz means dLoss/dz. Gradients
+// of parameters are added up (+=), as a parameter is used in many places; gradients of activations are written, unless
+// the comment says "adds".
 //
-// B batch, T time, N = B·T rows, C width (n_embd), H query heads, G key and value heads, D width of a head, V vocabulary.
-// ---------------------------------------------------------------------------------------------------------------------
+// B batch, T time, N = B·T rows, C width (n_embd), H query heads, G key and value heads, D width of a head, V
+// vocabulary.
 
 constexpr idx elements_per_task = 8192;  // for layers that treat each number by itself
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Linear: Y = X W + b        X [N,in], W [in,out], b [out], Y [N,out]
 //
-// y_nj = Σ_k x_nk w_kj + b_j, so x_nk reaches the loss through each y_nj with factor w_kj, and w_kj through each row n with x_nk:
+// y_nj = Σ_k x_nk w_kj + b_j, so x_nk reaches the loss through each y_nj with factor w_kj, and w_kj through each row n
+// with x_nk:
 //
 //     dX = dY Wᵀ        dW = Xᵀ dY        db = Σ_n dY_n
-// ---------------------------------------------------------------------------------------------------------------------
 
 struct Linear {
     real* weight;  // [in, out]
@@ -506,17 +504,17 @@ inline void linear_backward(real* dx, Linear dw, const real* dy, const real* x, 
 // ---------------------------------------------------------------------------------------------------------------------
 // LayerNorm (T1)
 //
-//     y_i = γ_i x̂_i + β_i        x̂_i = (x_i − μ) / σ        μ = mean_j x_j        σ = sqrt(mean_j (x_j − μ)² + ε)
+//     y_i = γ_i x̂_i + β_i      x̂_i = (x_i − μ) / σ      μ = mean_j x_j      σ = sqrt(mean_j (x_j − μ)² + ε)
 //
-// Backward. u_i = γ_i dy_i is the gradient that reaches x̂_i. Each x_j acts three times: in its own numerator, through μ with
-// ∂μ/∂x_j = 1/C, and through σ with ∂σ/∂x_j = (x_j − μ) / (C σ) = x̂_j / C. So
+// Backward. u_i = γ_i dy_i is the gradient that reaches x̂_i. Each x_j acts three times: in its own numerator,
+// through μ with ∂μ/∂x_j = 1/C, and through σ with ∂σ/∂x_j = (x_j − μ) / (C σ) = x̂_j / C. So
 //
 //     dx_j = u_j / σ − Σ_i u_i / (C σ) − x̂_j Σ_i u_i x̂_i / (C σ)
 //          = (u_j − mean_i(u_i) − x̂_j mean_i(u_i x̂_i)) / σ
 //
-// which is J_LN(x)ᵀ u of (T5): what points along 1 or along x̂ is taken out, the rest is scaled by 1/σ (T6). A large activation
-// gets a small gradient: the damping that (T10) lives on. And dγ_i = Σ_n dy_ni x̂_ni, dβ_i = Σ_n dy_ni over the rows.
-// ---------------------------------------------------------------------------------------------------------------------
+// which is J_LN(x)ᵀ u of (T5): what points along 1 or along x̂ is taken out, the rest is scaled by 1/σ (T6). A
+// large activation gets a small gradient: the damping that (T10) lives on. And dγ_i = Σ_n dy_ni x̂_ni, dβ_i = Σ_n
+// dy_ni over the rows.
 
 struct Gain {
     real* gamma;  // [C]
@@ -541,10 +539,10 @@ inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, 
     });
 }
 
-// The gains' gradients sum over all rows. So that the order of that sum is fixed, the rows are cut into `pieces` whatever the number
-// of threads; each piece adds up its own [dγ, dβ], and these are added in order. row(n, dgamma, dbeta) is one row's share.
-template <class Row>
-void gain_backward(Gain dgain, idx N, idx C, const Row& row) {
+// The gains' gradients sum over all rows. So that the order of that sum is fixed, the rows are cut into `pieces`
+// whatever the number of threads; each piece adds up its own [dγ, dβ], and these are added in order. row(n, dgamma,
+// dbeta) is one row's share.
+template <class Row> void gain_backward(Gain dgain, idx N, idx C, const Row& row) {
     constexpr idx pieces = 16;
     real* partial = scratch<0>(pieces * 2 * C);
     parallel_for(pieces, [=, &row](idx p) {
@@ -560,7 +558,8 @@ void gain_backward(Gain dgain, idx N, idx C, const Row& row) {
 }
 
 // Adds to dx [N,C]: the residual path's gradient already stands there, the I of (T9) to which this adds J.
-inline void layernorm_backward(real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
+inline void layernorm_backward(
+    real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
     gain_backward(dgain, N, C, [=](idx n, real* __restrict dgamma, real* __restrict dbeta) {
         const real *xn = x + n * C, *dyn = dy + n * C, *gamma = gain.gamma;
         const real mean = moments[2 * n], rstd = moments[2 * n + 1];
@@ -581,11 +580,11 @@ inline void layernorm_backward(real* dx, Gain dgain, const real* dy, const real*
 //
 //     y_i = γ_i x̂_i        x̂_i = x_i / r        r = sqrt(mean_j x_j² + ε)
 //
-// LayerNorm without the mean: r is the root mean square of x itself, not its standard deviation. x_j acts in its own numerator and
-// through r, with ∂r/∂x_j = x_j / (C r) = x̂_j / C; so of LayerNorm's three terms two are left, J_RMS(x)ᵀ u of (T5):
+// LayerNorm without the mean: r is the root mean square of x itself, not its standard deviation. x_j acts in its own
+// numerator and through r, with ∂r/∂x_j = x_j / (C r) = x̂_j / C; so of LayerNorm's three terms two are left,
+// J_RMS(x)ᵀ u of (T5):
 //
 //     dx_j = (u_j − x̂_j mean_i(u_i x̂_i)) / r        dγ_i = Σ_n dy_ni x̂_ni
-// ---------------------------------------------------------------------------------------------------------------------
 
 // y, x [N,C]; moments [N,2] keeps 1/r in the second place.
 inline void rmsnorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
@@ -601,7 +600,8 @@ inline void rmsnorm_forward(real* y, real* moments, const real* x, Gain gain, id
 }
 
 // Adds to dx [N,C].
-inline void rmsnorm_backward(real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
+inline void rmsnorm_backward(
+    real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
     gain_backward(dgain, N, C, [=](idx n, real* __restrict dgamma, real*) {
         const real *xn = x + n * C, *dyn = dy + n * C, *gamma = gain.gamma;
         const real rrms = moments[2 * n + 1];
@@ -620,13 +620,14 @@ inline void rmsnorm_backward(real* dx, Gain dgain, const real* dy, const real* x
 //
 //     x_n = wte[token_n] + wpe[t]        n = b T + t
 //
-// A row of a table is chosen, so its gradient is the sum over the places where it was chosen. wpe is a learned table, or fixed:
+// A row of a table is chosen, so its gradient is the sum over the places where it was chosen. wpe is a learned table,
+// or fixed:
 //
 //     wpe[t, 2i] = sin(t / 10000^(2i/C))        wpe[t, 2i+1] = cos(t / 10000^(2i/C))        (Vaswani et al., 2017)
-// ---------------------------------------------------------------------------------------------------------------------
 
 // x [N,C]; wte [V,C]; wpe [T,C] or null.
-inline void embedding_forward(real* x, const Token* tokens, const real* wte, const real* wpe, idx B, idx T, idx from, idx C) {
+inline void embedding_forward(
+    real* x, const Token* tokens, const real* wte, const real* wpe, idx B, idx T, idx from, idx C) {
     parallel_ranges(B * T, 64, [=](idx n0, idx n1) {
         for (idx n = n0; n < n1; n++) {
             if (n % T < from) continue;
@@ -658,16 +659,17 @@ inline void sinusoidal_table(real* wpe, idx T, idx C) {
 // ---------------------------------------------------------------------------------------------------------------------
 // RoPE: positions as rotations (Su et al., 2021)
 //
-// The two halves of each head are taken as D/2 points (a_i, b_i) of the plane; at time t point i is turned by t θ_i, θ_i = base^(−2i/D):
+// The two halves of each head are taken as D/2 points (a_i, b_i) of the plane; at time t point i is turned by t θ_i,
+// θ_i = base^(−2i/D):
 //
 //     a' = a cos(tθ) − b sin(tθ)        b' = b cos(tθ) + a sin(tθ)
 //
-// Turning keeps lengths, and the product of a query turned by tθ with a key turned by sθ depends on t − s only. The gradient of a
-// rotation is the rotation back, so the backward is the same function with the sign of sin exchanged. It happens inside each head,
-// never across the whole width, and to queries and keys, not to values.
-// ---------------------------------------------------------------------------------------------------------------------
+// Turning keeps lengths, and the product of a query turned by tθ with a key turned by sθ depends on t − s only. The
+// gradient of a rotation is the rotation back, so the backward is the same function with the sign of sin exchanged. It
+// happens inside each head, never across the whole width, and to queries and keys, not to values.
 
-// Sizes of attention, and where its rows lie: qkv [B, T, (H + 2G) D] holds H queries, then G keys, then G values; out is [B, T, H D].
+// Sizes of attention, and where its rows lie: qkv [B, T, (H + 2G) D] holds H queries, then G keys, then G values; out
+// is [B, T, H D].
 struct Heads {
     idx B, T, H, G, D;
 
@@ -707,9 +709,8 @@ inline void rope(real* qkv, const real* table, int direction, Heads s, idx from)
 //
 //     y_i = m_i x_i        m_i = 0 with probability p, else 1/(1−p)        dx_i = m_i dy_i
 //
-// The scale keeps the mean, so that nothing changes when it is switched off for validation and sampling. The mask is drawn again in
-// the backward: it is a function of the key and of i.
-// ---------------------------------------------------------------------------------------------------------------------
+// The scale keeps the mean, so that nothing changes when it is switched off for validation and sampling. The mask is
+// drawn again in the backward: it is a function of the key and of i.
 
 struct Dropout {
     Random random;
@@ -728,16 +729,18 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Causal attention with grouped heads
 //
-// Each of H query heads looks back over the times j <= i and takes a weighted mean of the values there. G key and value heads serve H/G
-// query heads each (Ainslie et al., 2023; G = H is the classic form). For one head, rows q_i, k_j, v_j of width D:
+// Each of H query heads looks back over the times j <= i and takes a weighted mean of the values there. G key and value
+// heads serve H/G query heads each (Ainslie et al., 2023; G = H is the classic form). For one head, rows q_i, k_j, v_j
+// of width D:
 //
 //     s_ij = q_i · k_j / √D        p_ij = e^(s_ij) / Σ_(j'<=i) e^(s_ij')        o_i = Σ_j m_ij p_ij v_j
 //
-// (m is dropout's mask.) As in FlashAttention (Dao et al., 2022) no T × T matrix is kept: a block of queries at a time meets the keys up to
-// its diagonal, and per row only the log-sum-exp l_i = log Σ_j e^(s_ij) stays, from which the backward makes p_ij = e^(s_ij − l_i) again.
+// (m is dropout's mask.) As in FlashAttention (Dao et al., 2022) no T × T matrix is kept: a block of queries at a time
+// meets the keys up to its diagonal, and per row only the log-sum-exp l_i = log Σ_j e^(s_ij) stays, from which the
+// backward makes p_ij = e^(s_ij − l_i) again.
 //
-// Backward, from do_i. Through the weighted mean: dv_j = Σ_i m_ij p_ij do_i and dp_ij = m_ij do_i · v_j. Through the softmax, whose
-// Jacobian is ∂p_ij/∂s_ij' = p_ij (δ_jj' − p_ij'):
+// Backward, from do_i. Through the weighted mean: dv_j = Σ_i m_ij p_ij do_i and dp_ij = m_ij do_i · v_j. Through the
+// softmax, whose Jacobian is ∂p_ij/∂s_ij' = p_ij (δ_jj' − p_ij'):
 //
 //     ds_ij = p_ij (dp_ij − Σ_j' p_ij' dp_ij') = p_ij (dp_ij − do_i · o_i)
 //
@@ -746,7 +749,6 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //     dq_i = Σ_j ds_ij k_j / √D        dk_j = Σ_i ds_ij q_i / √D
 //
 // summed for k and v over the query heads that share them.
-// ---------------------------------------------------------------------------------------------------------------------
 
 constexpr idx query_block = 32;
 
@@ -780,8 +782,7 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
                 const idx rows = std::min(block, T - i0), visible = i0 + rows;
                 const View q = rows_of(queries + i0 * row + h * D, row);
                 real* o = out + ((b * T + i0) * s.H + h) * D;
-                if (block > 1)
-                    multiply(p, width, q, packed_keys, rows, visible, D);
+                if (block > 1) multiply(p, width, q, packed_keys, rows, visible, D);
                 else
                     for (idx j = 0; j < visible; j++)
                         p[j] = sum(D, [=, k = keys + j * row](idx d) { return q.data[d] * k[d]; });
@@ -803,8 +804,8 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
 }
 
 // dqkv [B, T, (H + 2G) D] from dout, out [B,T,H*D] and lse [B,T,H].
-inline void attention_backward(real* dqkv, const real* dout, const real* out, const real* lse, const real* qkv, Heads s,
-                               const Dropout* drop) {
+inline void attention_backward(
+    real* dqkv, const real* dout, const real* out, const real* lse, const real* qkv, Heads s, const Dropout* drop) {
     const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16), out_row = s.H * D;
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
@@ -815,7 +816,8 @@ inline void attention_backward(real* dqkv, const real* dout, const real* out, co
             std::fill_n(dkeys + t * row, D, real(0));
             std::fill_n(dvalues + t * row, D, real(0));
         }
-        real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *few = scratch<2>(2 * packed_size(block, D));
+        real *p = scratch<0>(block * width), *ds = scratch<1>(block * width),
+             *few = scratch<2>(2 * packed_size(block, D));
         const Packed kt = pack(scratch<3>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
         const Packed vt = pack(scratch<4>(packed_size(D, T)), transposed(rows_of(values, row)), D, T);
         const Packed k = pack(scratch<5>(packed_size(T, D)), rows_of(keys, row), T, D);
@@ -861,7 +863,6 @@ inline void attention_backward(real* dqkv, const real* dout, const real* out, co
 // as (1 + tanh u) / 2 = σ(2u). With σ' = σ (1 − σ):
 //
 //     dx = dy (σ + x σ (1 − σ) z')        z' = 2 √(2/π) (1 + 3 · 0.044715 x²)
-// ---------------------------------------------------------------------------------------------------------------------
 
 constexpr real gelu_scale = real(2 * 0.79788456080286535588), gelu_cubic = real(0.044715);
 
@@ -889,7 +890,6 @@ inline void gelu_backward(real* x, const real* dy, idx count) {
 //     y = silu(g) u        silu(g) = g σ(g)        a row of x [N, 2F] is F gates g, then F values u; y [N,F]
 //
 //     du = dy silu(g)        dg = dy u (σ + g σ (1 − σ))
-// ---------------------------------------------------------------------------------------------------------------------
 
 inline void swiglu_forward(real* y, const real* x, idx N, idx F) {
     parallel_ranges(N, 16, [=](idx n0, idx n1) {
@@ -916,8 +916,8 @@ inline void swiglu_backward(real* x, const real* dy, idx N, idx F) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Residual addition (T3), (T14): y = x + f. The gradient passes to both unchanged, which is the I of (T9), (T15) and (T19).
-// ---------------------------------------------------------------------------------------------------------------------
+// Residual addition (T3), (T14): y = x + f. The gradient passes to both unchanged, which is the I of (T9), (T15) and
+// (T19).
 
 inline void residual_forward(real* y, const real* x, const real* f, idx count) {
     parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
@@ -935,14 +935,15 @@ inline void residual_backward(real* dx, const real* df, idx count) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Cross-entropy
 //
-//     loss = mean_n −log p_n[target_n]        p_n = softmax(logits_n)        log p_v = logit_v − log Σ_v' e^(logit_v')
+//     loss = mean_n −log p_n[target_n]      p_n = softmax(logits_n)      log p_v = logit_v − log Σ_v' e^(logit_v')
 //
 //     dlogit_v = (p_v − [v = target]) / N
 //
-// as ∂(log Σ e^logit)/∂logit_v = p_v. The gradient is written over the logits: no table of probabilities is stored.
-// ---------------------------------------------------------------------------------------------------------------------
+// as ∂(log Σ e^logit)/∂logit_v = p_v. The gradient is written over the logits: no table of probabilities is
+// stored.
 
-// losses [N] gets each row's −log p; logits [N,V] become their gradients, times `weight` (1/N for the mean) unless that is 0.
+// losses [N] gets each row's −log p; logits [N,V] become their gradients, times `weight` (1/N for the mean) unless
+// that is 0.
 inline void cross_entropy(real* losses, real* logits, const Token* targets, real weight, idx N, idx V) {
     parallel_ranges(N, 4, [=](idx n0, idx n1) {
         for (idx n = n0; n < n1; n++) {
@@ -961,13 +962,13 @@ inline void cross_entropy(real* losses, real* logits, const Token* targets, real
 // ---------------------------------------------------------------------------------------------------------------------
 // 4  The model
 //
-// tokens -> embedding -> L blocks -> final norm -> logits. A block is two residual branches, attention and then an MLP, wired as
+// tokens -> embedding -> L blocks -> final norm -> logits. A block is two residual branches, attention and then an MLP,
+// wired as
 //
-//     pre    x + f(norm(x))     (T3)     the gradient passes on the sum unchanged, f's share is damped by 1/σ (T9), (T13)
+//     pre    x + f(norm(x))     (T3)     the gradient passes the sum unchanged, f's is damped by 1/σ (T9), (T13)
 //     post   norm(x + f(x))              the transformer of 2017
 //     none   x + f(x)           (T14)    explodes with depth (T17)
 //     plain  f(x)               (T18)    vanishes or explodes with depth (T20)
-// ---------------------------------------------------------------------------------------------------------------------
 
 enum class Norm { layer, rms };
 enum class Position { learned, sinusoidal, rope, none };
@@ -985,8 +986,8 @@ struct Config {
 
     idx C() const { return n_embd; }
     idx D() const { return n_embd / n_head; }
-    idx F() const { return n_hidden; }                                 // the MLP's inner width
-    idx fc() const { return mlp == Mlp::swiglu ? 2 * F() : F(); }      // what its first matrix puts out
+    idx F() const { return n_hidden; }                             // the MLP's inner width
+    idx fc() const { return mlp == Mlp::swiglu ? 2 * F() : F(); }  // what its first matrix puts out
     idx qkv() const { return (n_head + 2 * idx{n_kv_head}) * D(); }
 
     // Fills in what follows from the rest and refuses what makes no model.
@@ -994,17 +995,14 @@ struct Config {
         const auto need = [](bool good, const auto&... message) {
             if (!good) throw Error(message...);
         };
-        need(n_layer > 0 && n_head > 0 && n_embd > 0 && block_size > 0 && n_kv_head >= 0 && n_hidden >= 0,
-             "n_layer, n_head, n_embd and block_size must be at least 1, n_kv_head and n_hidden at least 0");
-        constexpr int most = 1 << 20;  // so that no product of sizes overflows
-        need(n_layer <= 1 << 16 && n_head <= most && n_embd <= most && block_size <= most && n_hidden <= most && vocab_size <= 1 << 24,
-             "a size is too large: n_layer goes to ", 1 << 16, ", the others to ", most);
         if (n_kv_head == 0) n_kv_head = n_head;
         if (n_hidden == 0) n_hidden = mlp == Mlp::gelu ? 4 * n_embd : static_cast<int>(round_up((8 * C() + 2) / 3, 8));
-        need(n_embd % n_head == 0, "n_embd ", n_embd, " is not a multiple of n_head ", n_head, "; choose sizes that divide");
-        need(n_head % n_kv_head == 0, "n_head ", n_head, " is not a multiple of n_kv_head ", n_kv_head, "; choose one that divides it");
-        need(pos != Position::rope || D() % 2 == 0, "rope turns pairs, but n_embd / n_head = ", D(), " is odd; make it even or choose another --pos");
-        need(dropout >= 0 && dropout < 1, "dropout ", dropout, " is not in [0, 1); choose for example 0.1");
+        need(n_embd % n_head == 0, "n_embd ", n_embd, " is not a multiple of n_head ", n_head,
+            "; choose sizes that divide");
+        need(n_head % n_kv_head == 0, "n_head ", n_head, " is not a multiple of n_kv_head ", n_kv_head,
+            "; choose one that divides it");
+        need(pos != Position::rope || D() % 2 == 0, "rope turns pairs, but n_embd / n_head = ", D(),
+            " is odd; make it even or choose another --pos");
     }
 };
 
@@ -1043,7 +1041,7 @@ struct Tensor {
     std::string name;  // GPT-2's: wte.weight, h.0.attn.c_attn.weight …
     idx rows, cols;    // a vector has 0 rows
     idx offset;
-    double start;      // matrices: standard deviation of the normal they are drawn from; vectors: their value
+    double start;  // matrices: standard deviation of the normal they are drawn from; vectors: their value
 
     idx size() const { return std::max<idx>(rows, 1) * cols; }
 };
@@ -1059,7 +1057,8 @@ struct Block {
 struct Parameters {
     Memory memory;
     std::vector<Tensor> tensors;
-    real *wte = nullptr, *wpe = nullptr, *head = nullptr;  // [V,C]; [block_size,C] if positions are learned; [V,C] unless tied
+    real *wte = nullptr, *wpe = nullptr,
+         *head = nullptr;  // [V,C]; [block_size,C] if positions are learned; [V,C] unless tied
     std::vector<Block> blocks;
     Gain final_norm{};
 
@@ -1079,7 +1078,8 @@ struct Parameters {
             if (c.norm == Norm::layer && c.bias) vector(name + ".bias", gain.beta, c.C(), 0);
         };
         const bool norms = c.wiring == Wiring::pre || c.wiring == Wiring::post;
-        const double std = 0.02, branch_end = std / std::sqrt(2.0 * c.n_layer);  // 2L branches add up on the residual path
+        const double std = 0.02,
+                     branch_end = std / std::sqrt(2.0 * c.n_layer);  // 2L branches add up on the residual path
         matrix("wte.weight", wte, c.vocab_size, c.C(), std);
         if (c.pos == Position::learned) matrix("wpe.weight", wpe, c.block_size, c.C(), std);
         for (std::size_t l = 0; l < blocks.size(); l++) {
@@ -1101,7 +1101,8 @@ struct Parameters {
             const Tensor& t = tensors[i];
             const Random random(seed, Purpose::init, i);
             parallel_ranges(t.size(), elements_per_task, [&](idx begin, idx end) {
-                for (idx j = begin; j < end; j++) memory.data()[t.offset + j] = real(t.rows ? t.start * random.normal(j) : t.start);
+                for (idx j = begin; j < end; j++)
+                    memory.data()[t.offset + j] = real(t.rows ? t.start * random.normal(j) : t.start);
             });
         }
     }
@@ -1116,10 +1117,10 @@ struct Parameters {
 
 // The network and the memory of its activations, for up to B sequences of up to T tokens.
 //
-// What a layer's backward needs and is expensive is kept: the residual stream, queries, keys and values, attention's output, the
-// MLP's inner values before the activation. What is cheap is made again: normalized inputs, activations, probabilities. Without a
-// backward the layers share this memory, all but the queries, keys and values: those are the cache that lets sampling compute
-// one position a token.
+// What a layer's backward needs and is expensive is kept: the residual stream, queries, keys and values, attention's
+// output, the MLP's inner values before the activation. What is cheap is made again: normalized inputs, activations,
+// probabilities. Without a backward the layers share this memory, all but the queries, keys and values: those are the
+// cache that lets sampling compute one position a token.
 class GPT {
   public:
     enum class Use { training, scoring, sampling };  // all gradients; logits of all rows; logits of the last row
@@ -1178,8 +1179,9 @@ class GPT {
     real* x(idx k) const { return of(x_, k); }
     real* logits() const { return logits_; }  // [N,V], when sampling [1,V]
 
-    // Computes the logits of tokens [B,T]. With B = 1 and from > 0 the rows before `from` are known from the call before: this is the
-    // key-value cache. dropout_step: which masks to draw in training; nothing is dropped without it.
+    // Computes the logits of tokens [B,T]. With B = 1 and from > 0 the rows before `from` are known from the call
+    // before: this is the key-value cache. dropout_step: which masks to draw in training; nothing is dropped without
+    // it.
     void forward(const Token* tokens, idx B, idx T, idx from = 0, std::optional<std::uint64_t> dropout_step = {}) {
         B_ = B, T_ = T, from_ = from;
         dropout_step_ = config.dropout > 0 ? dropout_step : std::nullopt;
@@ -1198,10 +1200,12 @@ class GPT {
             out = normed_;
         }
         const idx first = use_ == Use::sampling ? B * T - 1 : from;
-        matmul(logits_, c.vocab_size, rows_of(out + first * C, C), transposed(rows_of(head(weights), C)), B * T - first, c.vocab_size, C);
+        matmul(logits_, c.vocab_size, rows_of(out + first * C, C), transposed(rows_of(head(weights), C)), B * T - first,
+            c.vocab_size, C);
     }
 
-    // Mean cross-entropy of the logits against targets [B,T], in nats. If `share` is not 0 the logits become the gradients of share * loss.
+    // Mean cross-entropy of the logits against targets [B,T], in nats. If `share` is not 0 the logits become the
+    // gradients of share * loss.
     double loss(const Token* targets, double share = 0) {
         const idx N = B_ * T_;
         cross_entropy(losses_, logits_, targets, real(share / double(N)), N, config.vocab_size);
@@ -1224,13 +1228,12 @@ class GPT {
         }
         if (on_gradient) on_gradient(2 * L, dx_);
         for (idx l = L - 1; l >= 0; l--) {
-            const Block &w = weights.blocks[static_cast<std::size_t>(l)], &dw = gradients.blocks[static_cast<std::size_t>(l)];
-            half_backward(2 * l + 1, w.norm_2, dw.norm_2, [&](real* din, const real* dy, const real* in) {
-                mlp_backward_branch(din, dy, in, w, dw, l);
-            });
-            half_backward(2 * l, w.norm_1, dw.norm_1, [&](real* din, const real* dy, const real* in) {
-                attention_backward_branch(din, dy, in, w, dw, l);
-            });
+            const Block &w = weights.blocks[static_cast<std::size_t>(l)],
+                        &dw = gradients.blocks[static_cast<std::size_t>(l)];
+            half_backward(2 * l + 1, w.norm_2, dw.norm_2,
+                [&](real* din, const real* dy, const real* in) { mlp_backward_branch(din, dy, in, w, dw, l); });
+            half_backward(2 * l, w.norm_1, dw.norm_1,
+                [&](real* din, const real* dy, const real* in) { attention_backward_branch(din, dy, in, w, dw, l); });
         }
         if (dropout_step_) dropout(dx_, dx_, drop(0), N * C);
         embedding_backward(gradients.wte, gradients.wpe, dx_, tokens, B_, T_, C);
@@ -1238,8 +1241,7 @@ class GPT {
 
   private:
     // Branch k: x(k) -> x(k+1). Only the rows from `from_` on are computed.
-    template <class Branch>
-    void half_forward(idx k, Gain gain, const Branch& branch) {
+    template <class Branch> void half_forward(idx k, Gain gain, const Branch& branch) {
         const idx C = config.C(), skip = from_ * C, rows = B_ * T_ - from_;
         const Wiring wiring = config.wiring;
         const real *in = x(k) + skip, *f_in = in;
@@ -1298,7 +1300,8 @@ class GPT {
         const idx C = config.C(), N = B_ * T_;
         linear_backward(act_, dw.projection, dy, of(attended_, l), w.projection, N, C, C);
         const auto dropped = attention_dropout(l);
-        attention_backward(dqkv_, act_, of(attended_, l), of(lse_, l), of(qkv_, l), heads(), dropped ? &*dropped : nullptr);
+        attention_backward(
+            dqkv_, act_, of(attended_, l), of(lse_, l), of(qkv_, l), heads(), dropped ? &*dropped : nullptr);
         if (turns_) rope(dqkv_, turns_, -1, heads(), 0);
         linear_backward(din, dw.qkv, dqkv_, in, w.qkv, N, C, config.qkv());
     }
@@ -1315,18 +1318,14 @@ class GPT {
         const idx C = config.C(), F = config.F(), fc = config.fc(), N = B_ * T_;
         activation_forward(act_, of(fc_, l), N);
         linear_backward(act_, dw.out, dy, act_, w.out, N, F, C);
-        if (config.mlp == Mlp::swiglu)
-            swiglu_backward(of(fc_, l), act_, N, F);
-        else
-            gelu_backward(of(fc_, l), act_, N * F);
+        if (config.mlp == Mlp::swiglu) swiglu_backward(of(fc_, l), act_, N, F);
+        else gelu_backward(of(fc_, l), act_, N * F);
         linear_backward(din, dw.fc, of(fc_, l), in, w.fc, N, C, fc);
     }
 
     void activation_forward(real* y, const real* z, idx rows) {
-        if (config.mlp == Mlp::swiglu)
-            swiglu_forward(y, z, rows, config.F());
-        else
-            gelu_forward(y, z, rows * config.F());
+        if (config.mlp == Mlp::swiglu) swiglu_forward(y, z, rows, config.F());
+        else gelu_forward(y, z, rows * config.F());
     }
 
     void norm_forward(real* y, real* moments, const real* in, Gain gain, idx rows) {
@@ -1343,7 +1342,8 @@ class GPT {
     static real* head(const Parameters& p) { return p.head ? p.head : p.wte; }
     Heads heads() const { return {B_, T_, config.n_head, config.n_kv_head, config.D()}; }
 
-    // Dropout acts at 4L + 1 sites: 0 the embedding, then per branch k its output at 1 + 2k, and for attention its weights at 2 + 2k.
+    // Dropout acts at 4L + 1 sites: 0 the embedding, then per branch k its output at 1 + 2k, and for attention its
+    // weights at 2 + 2k.
     Dropout drop(idx site) const {
         const auto sites = static_cast<std::uint64_t>(4 * config.n_layer + 1);
         const Random random(dropout_seed, Purpose::dropout, *dropout_step_ * sites + static_cast<std::uint64_t>(site));
@@ -1355,7 +1355,8 @@ class GPT {
 
     Use use_;
     Memory memory_;
-    std::vector<real*> x_, moments_, sums_, qkv_, attended_, lse_, fc_;  // per branch or per layer; inputs of the norms if post
+    std::vector<real*> x_, moments_, sums_, qkv_, attended_, lse_,
+        fc_;  // per branch or per layer; inputs of the norms if post
     real *normed_ = nullptr, *branch_ = nullptr, *act_ = nullptr, *logits_ = nullptr, *losses_ = nullptr;
     real *sinusoids_ = nullptr, *turns_ = nullptr;
     real *dx_ = nullptr, *dqkv_ = nullptr, *dsum_ = nullptr, *masked_ = nullptr;
@@ -1367,11 +1368,11 @@ class GPT {
 // 5  AdamW (Loshchilov and Hutter, 2019)
 //
 //     m ← β₁ m + (1 − β₁) g        v ← β₂ v + (1 − β₂) g²
-//     w ← w − lr λ w − lr m̂ / (√v̂ + ε)        m̂ = m / (1 − β₁ᵗ)        v̂ = v / (1 − β₂ᵗ)
+//     w ← w − lr λ w − lr m̂ / (√v̂ + ε)      m̂ = m / (1 − β₁ᵗ)      v̂ = v / (1 − β₂ᵗ)
 //
-// m and v are running means of the gradient and its square; starting from 0 they are too small by the factors 1 − βᵗ at step t = 1, 2, …
-// The decay λ w is outside the ratio, so that it is the same for every weight; it applies to matrices, not to gains and biases.
-// ---------------------------------------------------------------------------------------------------------------------
+// m and v are running means of the gradient and its square; starting from 0 they are too small by the factors 1 −
+// βᵗ at step t = 1, 2, … The decay λ w is outside the ratio, so that it is the same for every weight; it applies
+// to matrices, not to gains and biases.
 
 struct AdamW {
     double beta1 = 0.9, beta2 = 0.99, eps = 1e-8, weight_decay = 0.1;
@@ -1384,10 +1385,12 @@ struct AdamW {
         memory.allocate();
     }
 
-    // Step t = 1, 2, …; `scale` is the clipping factor on the gradients, which are set to 0 for the next step while they are at hand.
+    // Step t = 1, 2, …; `scale` is the clipping factor on the gradients, which are set to 0 for the next step while
+    // they are at hand.
     void update(Parameters& weights, Parameters& gradients, double lr, double scale, std::int64_t t) {
         const real b1 = real(beta1), b2 = real(beta2), epsilon = real(eps), clip = real(scale);
-        const real step = real(lr / (1 - std::pow(beta1, double(t)))), unbias = real(1 / std::sqrt(1 - std::pow(beta2, double(t))));
+        const real step = real(lr / (1 - std::pow(beta1, double(t)))),
+                   unbias = real(1 / std::sqrt(1 - std::pow(beta2, double(t))));
         for (const Tensor& tensor : weights.tensors) {
             const real keep = real(1 - (tensor.rows ? lr * weight_decay : 0));
             real *w = weights.memory.data() + tensor.offset, *g = gradients.memory.data() + tensor.offset;
@@ -1411,7 +1414,8 @@ inline double gradient_norm(const Parameters& gradients) {
     const idx n = gradients.memory.size();
     std::vector<double> squares(static_cast<std::size_t>((n + elements_per_task - 1) / elements_per_task));
     parallel_ranges(n, elements_per_task, [&](idx begin, idx end) {
-        squares[static_cast<std::size_t>(begin / elements_per_task)] = double(sum(end - begin, [=](idx i) { return g[begin + i] * g[begin + i]; }));
+        squares[static_cast<std::size_t>(begin / elements_per_task)] =
+            double(sum(end - begin, [=](idx i) { return g[begin + i] * g[begin + i]; }));
     });
     return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
@@ -1420,7 +1424,8 @@ inline double gradient_norm(const Parameters& gradients) {
 inline double clip_factor(double norm, double limit) { return limit > 0 && norm > limit ? limit / (norm + 1e-6) : 1; }
 
 // nanoGPT's schedule: a linear warm-up, then half a cosine from learning_rate down to min_lr at lr_decay_iters.
-inline double scheduled_rate(std::int64_t iter, double learning_rate, double min_lr, std::int64_t warmup_iters, std::int64_t lr_decay_iters) {
+inline double scheduled_rate(
+    std::int64_t iter, double learning_rate, double min_lr, std::int64_t warmup_iters, std::int64_t lr_decay_iters) {
     if (iter < warmup_iters) return learning_rate * double(iter + 1) / double(warmup_iters + 1);
     if (iter >= lr_decay_iters) return min_lr;
     const double ratio = double(iter - warmup_iters) / double(lr_decay_iters - warmup_iters);
@@ -1430,8 +1435,8 @@ inline double scheduled_rate(std::int64_t iter, double learning_rate, double min
 // ---------------------------------------------------------------------------------------------------------------------
 // 6  Text
 //
-// A token is a Unicode code point; the vocabulary is the text's code points in order. The first 9/10 of a text trains, the rest validates.
-// ---------------------------------------------------------------------------------------------------------------------
+// A token is a Unicode code point; the vocabulary is the text's code points in order. The first 9/10 of a text trains,
+// the rest validates.
 
 inline std::string read_file(const std::string& path) {
     std::error_code error;
@@ -1456,27 +1461,33 @@ inline std::string utf8(char32_t c) {
     return out;
 }
 
-// The code point at byte i, which moves behind it. Throws on anything that is not UTF-8 (RFC 3629: no overlong forms, no surrogates,
-// nothing above U+10FFFF), with the offset.
+// The code point at byte i, which moves behind it. Throws on anything that is not UTF-8 (RFC 3629: no overlong forms,
+// no surrogates, nothing above U+10FFFF), with the offset.
 inline char32_t next_code_point(std::string_view s, std::size_t& i, std::string_view source) {
     const auto at = [&](std::size_t k) { return static_cast<unsigned char>(s[k]); };
     const unsigned char first = at(i);
-    const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    const std::size_t length = first < 0x80 ? 1
+        : first < 0xC2                      ? 0
+        : first < 0xE0                      ? 2
+        : first < 0xF0                      ? 3
+        : first < 0xF5                      ? 4
+                                            : 0;
     char32_t c = length < 2 ? first : first & (0x7Fu >> length);
     bool good = length > 0 && i + length <= s.size();
     for (std::size_t k = 1; good && k < length; k++) {
         good = (at(i + k) & 0xC0) == 0x80;
         c = c << 6 | (at(i + k) & 0x3Fu);
     }
-    if (!good || (length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || (c >= 0xD800 && c < 0xE000) || c > 0x10FFFF)
-        throw Error(source, " is not UTF-8 at byte ", i, " (value ", int{first}, "); convert it, for example with iconv -t UTF-8");
+    if (!good || (length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || (c >= 0xD800 && c < 0xE000) ||
+        c > 0x10FFFF)
+        throw Error(source, " is not UTF-8 at byte ", i, " (value ", int{first},
+            "); convert it, for example with iconv -t UTF-8");
     i += length;
     return c;
 }
 
 // `use` of each code point of a text; a leading byte-order mark is none of them.
-template <class Use>
-void each_code_point(std::string_view s, std::string_view source, const Use& use) {
+template <class Use> void each_code_point(std::string_view s, std::string_view source, const Use& use) {
     std::size_t i = s.starts_with("\xEF\xBB\xBF") ? 3 : 0;
     while (i < s.size()) use(next_code_point(s, i, source));
 }
@@ -1507,8 +1518,8 @@ class Tokenizer {
             if (ids_[c] < 0) {
                 char code[12];
                 std::snprintf(code, sizeof code, "U+%04X", static_cast<unsigned>(c));
-                throw Error("the model has never seen '", c < 32 ? "" : utf8(c), "' (", code, "), character ", tokens.size() + 1, " of ", source,
-                            "; leave it out, or train on a text that has it");
+                throw Error("the model has never seen '", c < 32 ? "" : utf8(c), "' (", code, "), character ",
+                    tokens.size() + 1, " of ", source, "; leave it out, or train on a text that has it");
             }
             tokens.push_back(ids_[c]);
         });
@@ -1548,11 +1559,12 @@ inline void random_batch(Batch& batch, const Random& random, const Token* tokens
 // Batch i of `batches`, at evenly spaced positions that are the same each time.
 inline void even_batch(Batch& batch, idx i, idx batches, const Token* tokens, idx count, idx B, idx T) {
     batch.resize(B, T);
-    for (idx b = 0; b < B; b++) batch.set(b, T, tokens + (count - T - 1) * (i * B + b) / std::max<idx>(1, batches * B - 1));
+    for (idx b = 0; b < B; b++)
+        batch.set(b, T, tokens + (count - T - 1) * (i * B + b) / std::max<idx>(1, batches * B - 1));
 }
 
-// Mean loss over tokens [count >= 2]: every one but the first is scored once, in consecutive windows of block_size of which the last may
-// be short.
+// Mean loss over tokens [count >= 2]: every one but the first is scored once, in consecutive windows of block_size of
+// which the last may be short.
 inline double score(GPT& gpt, const Token* tokens, idx count, idx max_B) {
     const idx T = gpt.config.block_size, whole = (count - 1) / T;
     Batch batch;
@@ -1571,8 +1583,7 @@ inline double score(GPT& gpt, const Token* tokens, idx count, idx max_B) {
 // ---------------------------------------------------------------------------------------------------------------------
 // 7  Sampling
 //
-//     p_v = softmax(logits / temperature)_v, cut to the top_k most probable tokens, of these to the fewest whose sum reaches top_p
-// ---------------------------------------------------------------------------------------------------------------------
+//     p_v = softmax(logits / temperature)_v, cut to the top_k most probable tokens, then to the fewest that reach top_p
 
 struct Taste {
     double temperature = 0.8;  // 0: always the most probable token
@@ -1580,7 +1591,8 @@ struct Taste {
     double top_p = 1;
 };
 
-// One token for logits [V] and u in [0, 1). Equal logits are ordered by token, so that the choice is the same everywhere.
+// One token for logits [V] and u in [0, 1). Equal logits are ordered by token, so that the choice is the same
+// everywhere.
 inline Token draw(const real* logits, idx V, const Taste& taste, double u) {
     std::vector<Token> order(static_cast<std::size_t>(V));
     std::iota(order.begin(), order.end(), 0);
@@ -1591,7 +1603,8 @@ inline Token draw(const real* logits, idx V, const Taste& taste, double u) {
     if (kept == 1) return order[0];
     const double top = double(*std::max_element(logits, logits + V));
     std::vector<double> p;
-    for (idx i = 0; i < kept; i++) p.push_back(std::exp((double(logits[order[static_cast<std::size_t>(i)]]) - top) / taste.temperature));
+    for (idx i = 0; i < kept; i++)
+        p.push_back(std::exp((double(logits[order[static_cast<std::size_t>(i)]]) - top) / taste.temperature));
     const double all = std::accumulate(p.begin(), p.end(), 0.0);
     double total = all;
     if (taste.top_p < 1) {
@@ -1606,11 +1619,11 @@ inline Token draw(const real* logits, idx V, const Taste& taste, double u) {
     return order[i];
 }
 
-// Continues `tokens` by `count` tokens and hands each to emit(token), which may end it by returning false. Within the window a token
-// costs one position, as the keys and values of the earlier ones are still there; past it the last block_size tokens are the context, as
-// in nanoGPT, and since every position has moved they are computed again.
-template <class Emit>
-void generate(GPT& gpt, std::vector<Token> tokens, idx count, const Taste& taste, const Random& random, const Emit& emit) {
+// Continues `tokens` by `count` tokens and hands each to emit(token), which may end it by returning false. Within the
+// window a token costs one position, as the keys and values of the earlier ones are still there; past it the last
+// block_size tokens are the context, as in nanoGPT, and since every position has moved they are computed again.
+template <class Emit> void generate(
+    GPT& gpt, std::vector<Token> tokens, idx count, const Taste& taste, const Random& random, const Emit& emit) {
     const idx T = gpt.config.block_size;
     for (idx i = 0; i < count; i++) {
         const idx length = std::min(T, static_cast<idx>(tokens.size()));
@@ -1624,16 +1637,14 @@ void generate(GPT& gpt, std::vector<Token> tokens, idx count, const Taste& taste
 // ---------------------------------------------------------------------------------------------------------------------
 // 8  Checkpoints
 //
-// A model is a directory as Hugging Face's tools write and read it: config.json, model.safetensors, tokenizer.json. What comes
-// from elsewhere is believed in nothing: each length, offset, shape and name is checked before it is used.
-// ---------------------------------------------------------------------------------------------------------------------
+// A model is a directory as Hugging Face's tools write and read it: config.json, model.safetensors, tokenizer.json.
+// What comes from elsewhere is believed in nothing: each length, offset, shape and name is checked before it is used.
 
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
-// Writes a file beside its place and renames it over that only when all of it was written: a crash, a kill or a full disk
-// leaves what was there before.
-template <class Write>
-void replace_file(const std::string& path, const Write& write) {
+// Writes a file beside its place and renames it over that only when all of it was written: a crash, a kill or a full
+// disk leaves what was there before.
+template <class Write> void replace_file(const std::string& path, const Write& write) {
     const std::string beside = path + ".tmp";
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
     if (out) write(out);
@@ -1652,10 +1663,7 @@ struct Json {
     using Object = std::vector<std::pair<std::string, Json>>;
     std::variant<std::nullptr_t, bool, double, std::string, Array, Object> value;
 
-    template <class T>
-    const T* as() const {
-        return std::get_if<T>(&value);
-    }
+    template <class T> const T* as() const { return std::get_if<T>(&value); }
     // As a whole number in [least, 2⁵³].
     std::optional<std::int64_t> whole(std::int64_t least = 0) const {
         const double* d = as<double>();
@@ -1676,7 +1684,9 @@ class JsonParser {
     }
 
   private:
-    [[noreturn]] void fail(const char* what) const { throw Error(source_, " is not valid JSON at byte ", i_, ": ", what); }
+    [[noreturn]] void fail(const char* what) const {
+        throw Error(source_, " is not valid JSON at byte ", i_, ": ", what);
+    }
     char peek() const { return i_ < s_.size() ? s_[i_] : '\0'; }
     bool take(std::string_view word) {
         const bool here = s_.substr(i_, word.size()) == word;
@@ -1720,8 +1730,7 @@ class JsonParser {
     }
 
     // Items up to the closing bracket, with commas between them.
-    template <class Item>
-    void list(char close, const Item& item) {
+    template <class Item> void list(char close, const Item& item) {
         space();
         if (take({&close, 1})) return;
         do item();
@@ -1822,31 +1831,30 @@ class Fields {
             if (key == name && member.value.index() != 0) return &member;
         return nullptr;
     }
-    template <class T>
-    const T& get(const char* name) const {
+    template <class T> const T& get(const char* name) const {
         const Json* member = find(name);
         if (!member) refuse(name, "is missing");
         if (!member->as<T>()) refuse(name, "has the wrong type");
         return *member->as<T>();
     }
-    template <class T>
-    T get_or(const char* name, T otherwise) const {
-        return find(name) ? get<T>(name) : otherwise;
-    }
+    template <class T> T get_or(const char* name, T otherwise) const { return find(name) ? get<T>(name) : otherwise; }
     std::int64_t whole(const char* name, std::int64_t least) const {
         get<double>(name);
         const auto n = find(name)->whole(least);
-        if (!n || *n > 1'000'000'000) refuse(name, text("is not a whole number from ", least, " to 1000000000"));
+        if (!n || *n > 1 << 24)
+            refuse(name, text("is not a whole number from ", least, " to ", 1 << 24));  // products fit
         return *n;
     }
-    [[noreturn]] void refuse(const char* name, const std::string& why) const { throw Error(source_, ": \"", name, "\" ", why); }
+    [[noreturn]] void refuse(const char* name, const std::string& why) const {
+        throw Error(source_, ": \"", name, "\" ", why);
+    }
 
   private:
     const Json::Object* members_;
     std::string source_;
 };
 
-// ---- safetensors: 8 bytes header length, a JSON header with each tensor's type, shape and place, then the numbers ----
+// ---- safetensors: the header's length in 8 bytes, a JSON header with each tensor's type, shape, place; the numbers ----
 
 // A tensor under its name in a file: element (i, j) of [rows, cols] is data[i * row + j * col].
 struct NamedView {
@@ -1889,7 +1897,8 @@ class Safetensors {
         const Entry& entry = entries.at(name);
         std::string raw(entry.end - entry.begin, '\0');
         in_.seekg(static_cast<std::streamoff>(data_ + entry.begin));
-        if (!in_.read(raw.data(), static_cast<std::streamsize>(raw.size()))) throw Error("cannot read ", path_, ", tensor ", name);
+        if (!in_.read(raw.data(), static_cast<std::streamsize>(raw.size())))
+            throw Error("cannot read ", path_, ", tensor ", name);
         const char* p = raw.data();
         for (idx i = 0; i < to.rows(); i++)
             for (idx j = 0; j < to.cols(); j++, p += type_size(entry.type)) {
@@ -1913,7 +1922,8 @@ class Safetensors {
             const std::string where = path_ + ": " + name;
             const Fields fields(member, where);
             if (name == "__metadata__") {
-                for (const auto& [key, value] : *member.as<Json::Object>()) metadata[key] = fields.get<std::string>(key.c_str());
+                for (const auto& [key, value] : *member.as<Json::Object>())
+                    metadata[key] = fields.get<std::string>(key.c_str());
                 continue;
             }
             Entry entry{fields.get<std::string>("dtype"), {}, 0, 0};
@@ -1921,23 +1931,30 @@ class Safetensors {
             for (const Json& item : fields.get<Json::Array>("shape")) {
                 const auto n = item.whole();
                 if (!n) fields.refuse("shape", "is not made of whole numbers");
-                if (*n > 0 && numbers > available / static_cast<std::uint64_t>(*n)) fields.refuse("shape", "is larger than the file");
+                if (*n > 0 && numbers > available / static_cast<std::uint64_t>(*n))
+                    fields.refuse("shape", "is larger than the file");
                 numbers *= static_cast<std::uint64_t>(*n);
                 entry.shape.push_back(static_cast<idx>(*n));
             }
             const auto& offsets = fields.get<Json::Array>("data_offsets");
-            if (offsets.size() != 2 || !offsets[0].whole() || !offsets[1].whole()) fields.refuse("data_offsets", "is not two whole numbers");
-            entry.begin = static_cast<std::uint64_t>(*offsets[0].whole()), entry.end = static_cast<std::uint64_t>(*offsets[1].whole());
+            if (offsets.size() != 2 || !offsets[0].whole() || !offsets[1].whole())
+                fields.refuse("data_offsets", "is not two whole numbers");
+            entry.begin = static_cast<std::uint64_t>(*offsets[0].whole()),
+            entry.end = static_cast<std::uint64_t>(*offsets[1].whole());
             if (entry.begin > entry.end) fields.refuse("data_offsets", "begins after its end");
-            if (entry.end > available) fields.refuse("data_offsets", text("ends after the file's ", available, " bytes; it is damaged or cut off"));
+            if (entry.end > available)
+                fields.refuse(
+                    "data_offsets", text("ends after the file's ", available, " bytes; it is damaged or cut off"));
             const std::uint64_t width = type_size(entry.type);
-            if (width > 0 && entry.end - entry.begin != numbers * width) fields.refuse("data_offsets", "does not fit its shape and type");
+            if (width > 0 && entry.end - entry.begin != numbers * width)
+                fields.refuse("data_offsets", "does not fit its shape and type");
             places.emplace_back(entry.begin, entry.end);
             entries.emplace(name, std::move(entry));
         }
         std::sort(places.begin(), places.end());
         for (std::size_t i = 1; i < places.size(); i++)
-            if (places[i].first < places[i - 1].second) throw Error(path_, ": two tensors overlap at byte ", places[i].first);
+            if (places[i].first < places[i - 1].second)
+                throw Error(path_, ": two tensors overlap at byte ", places[i].first);
     }
 
     static double number(const char* p, std::string_view type) {
@@ -1946,7 +1963,7 @@ class Safetensors {
         if (type == "F32") return double(as(0.0f));
         const std::uint32_t bits = as(std::uint16_t{});
         if (type == "BF16") return double(std::bit_cast<float>(bits << 16));  // a float without its lower half
-        const int exponent = static_cast<int>(bits >> 10 & 31);               // F16: 1 sign, 5 exponent, 10 fraction bits
+        const int exponent = static_cast<int>(bits >> 10 & 31);  // F16: 1 sign, 5 exponent, 10 fraction bits
         const double fraction = double(bits & 1023) / 1024, sign = bits >> 15 ? -1 : 1;
         if (exponent == 31) return std::nan("");  // infinity or NaN: refused alike
         return sign * (exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1 + fraction, exponent - 15));
@@ -1959,22 +1976,26 @@ class Safetensors {
 
 using Metadata = std::map<std::string, std::string>;
 
-inline void write_safetensors(const std::string& path, const Metadata& metadata, const std::vector<NamedView>& tensors) {
+inline void write_safetensors(
+    const std::string& path, const Metadata& metadata, const std::vector<NamedView>& tensors) {
     std::string header, pairs;
-    for (const auto& [key, value] : metadata) pairs += text(pairs.empty() ? "" : ",", json_quote(key), ":", json_quote(value));
+    for (const auto& [key, value] : metadata)
+        pairs += text(pairs.empty() ? "" : ",", json_quote(key), ":", json_quote(value));
     header = "{\"__metadata__\":{" + pairs + "}";
     idx offset = 0;
     for (const NamedView& t : tensors) {
         const idx end = offset + t.rows() * t.cols() * static_cast<idx>(sizeof(real));
         const std::string rows = t.shape.size() > 1 ? text(t.rows(), ",") : "";
         header += text(",", json_quote(t.name), ":{\"dtype\":\"F", 8 * sizeof(real), "\",\"shape\":[", rows, t.cols(),
-                       "],\"data_offsets\":[", offset, ",", end, "]}");
+            "],\"data_offsets\":[", offset, ",", end, "]}");
         offset = end;
     }
     header += '}';
     header.resize(static_cast<std::size_t>(round_up(static_cast<idx>(header.size()), 8)), ' ');
     replace_file(path, [&](std::ostream& out) {
-        const auto write = [&](const void* p, std::size_t bytes) { out.write(static_cast<const char*>(p), static_cast<std::streamsize>(bytes)); };
+        const auto write = [&](const void* p, std::size_t bytes) {
+            out.write(static_cast<const char*>(p), static_cast<std::streamsize>(bytes));
+        };
         const std::uint64_t length = header.size();
         write(&length, 8);
         write(header.data(), header.size());
@@ -1990,23 +2011,14 @@ inline void write_safetensors(const std::string& path, const Metadata& metadata,
 
 // ---- config.json ----
 
-template <class Enum>
-constexpr std::array<const char*, 0> words{};  // the names of an enumeration's values, in order
-template <>
-constexpr std::array words<Norm>{"layernorm", "rmsnorm"};
-template <>
-constexpr std::array words<Position>{"learned", "sinusoidal", "rope", "none"};
-template <>
-constexpr std::array words<Mlp>{"gelu", "swiglu"};
-template <>
-constexpr std::array words<Wiring>{"pre", "post", "none", "plain"};
+template <class Enum> constexpr std::array<const char*, 0> words{};  // the names of an enumeration's values, in order
+template <> constexpr std::array words<Norm>{"layernorm", "rmsnorm"};
+template <> constexpr std::array words<Position>{"learned", "sinusoidal", "rope", "none"};
+template <> constexpr std::array words<Mlp>{"gelu", "swiglu"};
+template <> constexpr std::array words<Wiring>{"pre", "post", "none", "plain"};
 
-template <class Enum>
-const char* word_for(Enum e) {
-    return words<Enum>[static_cast<std::size_t>(e)];
-}
-template <class Enum>
-std::optional<Enum> from_word(std::string_view word) {
+template <class Enum> const char* word_for(Enum e) { return words<Enum>[static_cast<std::size_t>(e)]; }
+template <class Enum> std::optional<Enum> from_word(std::string_view word) {
     for (std::size_t i = 0; i < words<Enum>.size(); i++)
         if (word == words<Enum>[i]) return static_cast<Enum>(i);
     return {};
@@ -2015,19 +2027,22 @@ std::optional<Enum> from_word(std::string_view word) {
 // Which of Hugging Face's architectures a model is: "gpt2", "llama", or "nanogpt" for neither.
 inline std::string model_type(const Config& c) {
     const bool pre = c.wiring == Wiring::pre && c.final_norm;
-    const bool gpt2 = c.norm == Norm::layer && c.pos == Position::learned && c.mlp == Mlp::gelu && c.bias && c.n_kv_head == c.n_head;
+    const bool gpt2 =
+        c.norm == Norm::layer && c.pos == Position::learned && c.mlp == Mlp::gelu && c.bias && c.n_kv_head == c.n_head;
     const bool llama = c.norm == Norm::rms && c.pos == Position::rope && c.mlp == Mlp::swiglu;
     return pre && gpt2 ? "gpt2" : pre && llama ? "llama" : "nanogpt";
 }
 
-// Shows field(name, value, default) each field that config.json has for a type of model. Without a default it must be there.
-template <class C, class Field>
-void config_fields(C& c, const std::string& type, const Field& field) {
+// Shows field(name, value, default) each field that config.json has for a type of model. Without a default it must be
+// there.
+template <class C, class Field> void config_fields(C& c, const std::string& type, const Field& field) {
     constexpr auto needed = std::nullopt;
     field("vocab_size", c.vocab_size, needed);
     if (type == "gpt2") {
-        field("n_positions", c.block_size, needed), field("n_embd", c.n_embd, needed), field("n_layer", c.n_layer, needed);
-        field("n_head", c.n_head, needed), field("n_inner", c.n_hidden, 0), field("layer_norm_epsilon", c.norm_eps, 1e-5);
+        field("n_positions", c.block_size, needed), field("n_embd", c.n_embd, needed),
+            field("n_layer", c.n_layer, needed);
+        field("n_head", c.n_head, needed), field("n_inner", c.n_hidden, 0),
+            field("layer_norm_epsilon", c.norm_eps, 1e-5);
         field("tie_word_embeddings", c.tie, true);
     } else if (type == "llama") {
         field("max_position_embeddings", c.block_size, needed), field("hidden_size", c.n_embd, needed);
@@ -2036,9 +2051,12 @@ void config_fields(C& c, const std::string& type, const Field& field) {
         field("rms_norm_eps", c.norm_eps, 1e-6), field("rope_theta", c.rope_theta, 10000.0);
         field("attention_bias", c.bias, false), field("tie_word_embeddings", c.tie, false);
     } else {
-        field("block_size", c.block_size, needed), field("n_layer", c.n_layer, needed), field("n_head", c.n_head, needed);
-        field("n_kv_head", c.n_kv_head, needed), field("n_embd", c.n_embd, needed), field("n_hidden", c.n_hidden, needed);
-        field("norm", c.norm, needed), field("pos", c.pos, needed), field("mlp", c.mlp, needed), field("wiring", c.wiring, needed);
+        field("block_size", c.block_size, needed), field("n_layer", c.n_layer, needed),
+            field("n_head", c.n_head, needed);
+        field("n_kv_head", c.n_kv_head, needed), field("n_embd", c.n_embd, needed),
+            field("n_hidden", c.n_hidden, needed);
+        field("norm", c.norm, needed), field("pos", c.pos, needed), field("mlp", c.mlp, needed),
+            field("wiring", c.wiring, needed);
         field("bias", c.bias, needed), field("final_norm", c.final_norm, needed), field("norm_eps", c.norm_eps, needed);
         field("rope_theta", c.rope_theta, needed), field("tie_word_embeddings", c.tie, needed);
     }
@@ -2056,8 +2074,9 @@ inline std::string config_json(const Config& c) {
     };
     config_fields(c, type, field);
     if (type == "gpt2")
-        out += ",\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"activation_function\": \"gelu_new\","
-               "\n  \"resid_pdrop\": 0.0,\n  \"embd_pdrop\": 0.0,\n  \"attn_pdrop\": 0.0";
+        out +=
+            ",\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"activation_function\": \"gelu_new\","
+            "\n  \"resid_pdrop\": 0.0,\n  \"embd_pdrop\": 0.0,\n  \"attn_pdrop\": 0.0";
     if (type == "llama") {
         field("mlp_bias", c.bias, 0);
         out += ",\n  \"architectures\": [\"LlamaForCausalLM\"],\n  \"hidden_act\": \"silu\"";
@@ -2069,7 +2088,8 @@ inline Config config_from_json(const std::string& content, const std::string& so
     const Json json = JsonParser(content, source).parse();
     const Fields f(json, source);
     const auto type = f.get<std::string>("model_type");
-    if (type != "gpt2" && type != "llama" && type != "nanogpt") f.refuse("model_type", "is '" + type + "'; nanogpt reads gpt2, llama and nanogpt");
+    if (type != "gpt2" && type != "llama" && type != "nanogpt")
+        f.refuse("model_type", "is '" + type + "'; nanogpt reads gpt2, llama and nanogpt");
     Config c;
     if (type == "llama") c.norm = Norm::rms, c.pos = Position::rope, c.mlp = Mlp::swiglu;
     config_fields(c, type, [&](const char* name, auto& value, auto otherwise) {
@@ -2088,26 +2108,32 @@ inline Config config_from_json(const std::string& content, const std::string& so
     });
     // Fields that change what the model computes, and the only value that is computed here.
     const auto only = [&](const char* name, const auto& value) {
-        if (f.get_or(name, value) != value) f.refuse(name, text(std::boolalpha, "asks for what nanogpt does not do; it knows only ", value));
+        if (f.get_or(name, value) != value)
+            f.refuse(name, text(std::boolalpha, "asks for what nanogpt does not do; it knows only ", value));
     };
     const auto absent = [&](const char* name) {
         if (f.find(name)) f.refuse(name, "asks for what nanogpt does not do");
     };
     absent("quantization_config");
     if (type == "gpt2") {
-        if (f.get_or<std::string>("activation_function", "") != "gelu_pytorch_tanh") only("activation_function", std::string("gelu_new"));
-        only("scale_attn_weights", true), only("scale_attn_by_inverse_layer_idx", false), only("add_cross_attention", false);
+        if (f.get_or<std::string>("activation_function", "") != "gelu_pytorch_tanh")
+            only("activation_function", std::string("gelu_new"));
+        only("scale_attn_weights", true), only("scale_attn_by_inverse_layer_idx", false),
+            only("add_cross_attention", false);
     }
     if (type == "llama") {
-        only("hidden_act", std::string("silu")), only("mlp_bias", c.bias), only("head_dim", double(c.n_embd / c.n_head));
+        only("hidden_act", std::string("silu")), only("mlp_bias", c.bias),
+            only("head_dim", double(c.n_embd / c.n_head));
         absent("rope_scaling"), absent("sliding_window");
         if (const Json* rope = f.find("rope_parameters")) {
             const Fields r(*rope, source + ", rope_parameters");
-            if (r.get_or<std::string>("rope_type", "default") != "default") r.refuse("rope_type", "asks for what nanogpt does not do");
+            if (r.get_or<std::string>("rope_type", "default") != "default")
+                r.refuse("rope_type", "asks for what nanogpt does not do");
             c.rope_theta = r.get_or("rope_theta", c.rope_theta);
         }
     }
-    if (!(c.norm_eps > 0 && c.norm_eps < 1 && c.rope_theta > 1)) throw Error(source, ": the norm's epsilon must be in (0, 1), rope_theta above 1");
+    if (!(c.norm_eps > 0 && c.norm_eps < 1 && c.rope_theta > 1))
+        throw Error(source, ": the norm's epsilon must be in (0, 1), rope_theta above 1");
     try {
         c.complete();
     } catch (const Error& error) {
@@ -2116,14 +2142,14 @@ inline Config config_from_json(const std::string& content, const std::string& so
     return c;
 }
 
-// The tensors under Hugging Face's names. GPT-2's matrices are ours, [in, out], with queries, keys and values in one; Llama's
-// are turned, [out, in], and each of those is its own.
+// The tensors under Hugging Face's names. GPT-2's matrices are ours, [in, out], with queries, keys and values in one;
+// Llama's are turned, [out, in], and each of those is its own.
 inline std::vector<NamedView> named_views(const Config& c, const Parameters& p) {
     std::vector<NamedView> views;
     if (model_type(c) != "llama") {
         for (const Tensor& t : p.tensors)
-            views.push_back({(t.name == "lm_head.weight" ? "" : "transformer.") + t.name, t.rows ? std::vector{t.rows, t.cols} : std::vector{t.cols},
-                             p.memory.data() + t.offset, t.cols, 1});
+            views.push_back({(t.name == "lm_head.weight" ? "" : "transformer.") + t.name,
+                t.rows ? std::vector{t.rows, t.cols} : std::vector{t.cols}, p.memory.data() + t.offset, t.cols, 1});
         return views;
     }
     const idx C = c.C(), Q = c.qkv(), F = c.F(), kv = c.n_kv_head * c.D(), V = c.vocab_size;
@@ -2156,18 +2182,21 @@ inline std::vector<NamedView> named_views(const Config& c, const Parameters& p) 
 
 inline std::string tokenizer_json(const Tokenizer& tokenizer) {
     std::string vocab;
-    for (int id = 0; id < tokenizer.size(); id++) vocab += text(id ? ",\n" : "\n", "   ", json_quote(tokenizer.decode(id)), ": ", id);
+    for (int id = 0; id < tokenizer.size(); id++)
+        vocab += text(id ? ",\n" : "\n", "   ", json_quote(tokenizer.decode(id)), ": ", id);
     return R"({
  "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
  "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": {"type": "Fuse"},
  "model": {
   "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null,
   "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
-  "vocab": {)" + vocab + "\n  },\n  \"merges\": []\n }\n}\n";
+  "vocab": {)" +
+        vocab + "\n  },\n  \"merges\": []\n }\n}\n";
 }
 
 // Nothing if the vocabulary is another kind than one token a character.
-inline std::optional<Tokenizer> tokenizer_from_json(const std::string& content, const std::string& source, int vocab_size) {
+inline std::optional<Tokenizer> tokenizer_from_json(
+    const std::string& content, const std::string& source, int vocab_size) {
     const Json json = JsonParser(content, source).parse();
     const Json* model = Fields(json, source).find("model");
     if (!model) throw Error(source, ": \"model\" is missing");
@@ -2182,7 +2211,9 @@ inline std::optional<Tokenizer> tokenizer_from_json(const std::string& content, 
         const char32_t c = next_code_point(word, end, source);
         if (end != word.size()) return {};
         const auto i = static_cast<std::size_t>(id.whole().value_or(-1));
-        if (i >= taken.size() || taken[i]) throw Error(source, ": the id of ", json_quote(word), " is not a whole number below ", taken.size(), ", or not its own");
+        if (i >= taken.size() || taken[i])
+            throw Error(source, ": the id of ", json_quote(word), " is not a whole number below ", taken.size(),
+                ", or not its own");
         taken[i] = true;
         characters[i] = c;
     }
@@ -2193,8 +2224,8 @@ inline std::optional<Tokenizer> tokenizer_from_json(const std::string& content, 
 
 // ---- a model's directory ----
 
-// Open for reading. What describes our weights stands in their own file too, so that a crash between two renames cannot pair
-// one run's weights with another's description: where they differ, the weights' own counts.
+// Open for reading. What describes our weights stands in their own file too, so that a crash between two renames cannot
+// pair one run's weights with another's description: where they differ, the weights' own counts.
 class ModelDirectory {
   public:
     Config config;
@@ -2204,12 +2235,14 @@ class ModelDirectory {
         namespace fs = std::filesystem;
         const std::string weights = dir + "/model.safetensors", index = weights + ".index.json";
         std::set<std::string> names;
-        if (!fs::exists(dir + "/config.json")) throw Error("there is no model in ", dir, " (no config.json); train one, or name another directory");
+        if (!fs::exists(dir + "/config.json"))
+            throw Error("there is no model in ", dir, " (no config.json); train one, or name another directory");
         if (fs::exists(index) && !fs::exists(weights)) {  // in several files
             const Json json = JsonParser(read_file(index), index).parse();
             for (const auto& [tensor, file] : Fields(json, index).get<Json::Object>("weight_map")) {
                 const auto* name = file.as<std::string>();
-                if (!name || fs::path(*name).filename() != *name) throw Error(index, ": the file of ", tensor, " is not a plain name");
+                if (!name || fs::path(*name).filename() != *name)
+                    throw Error(index, ": the file of ", tensor, " is not a plain name");
                 names.insert(*name);
             }
             if (names.empty()) throw Error(index, ": its weight_map is empty");
@@ -2220,8 +2253,10 @@ class ModelDirectory {
         for (const std::string& name : names) {
             Safetensors& file = *files_.emplace_back(std::make_unique<Safetensors>(dir + "/" + name));
             for (const auto& [tensor, entry] : file.entries) {
-                if (!where_.emplace(tensor, &file).second) throw Error(dir, ": tensor ", tensor, " stands in two files");
-                numbers += double(entry.end - entry.begin) / double(std::max<std::size_t>(1, Safetensors::type_size(entry.type)));
+                if (!where_.emplace(tensor, &file).second)
+                    throw Error(dir, ": tensor ", tensor, " stands in two files");
+                numbers += double(entry.end - entry.begin) /
+                    double(std::max<std::size_t>(1, Safetensors::type_size(entry.type)));
             }
         }
         const auto [content, source] = description("config.json");
@@ -2246,17 +2281,22 @@ class ModelDirectory {
         auto left = where_;
         for (const NamedView& view : named_views(config, parameters)) {
             std::string name = view.name;
-            if (!left.contains(name) && name.starts_with("transformer.")) name = name.substr(12);  // as GPT2Model saves it
+            if (!left.contains(name) && name.starts_with("transformer."))
+                name = name.substr(12);  // as GPT2Model saves it
             if (!left.contains(name)) throw Error(dir_, ": tensor ", view.name, " is missing");
             const auto& entry = left[name]->entries.at(name);
-            if (entry.shape != view.shape) throw Error(dir_, ": tensor ", name, " has another shape than config.json describes");
-            if (!Safetensors::type_size(entry.type)) throw Error(dir_, ": tensor ", name, " has type ", entry.type, "; F64, F32, F16 and BF16 are read");
+            if (entry.shape != view.shape)
+                throw Error(dir_, ": tensor ", name, " has another shape than config.json describes");
+            if (!Safetensors::type_size(entry.type))
+                throw Error(dir_, ": tensor ", name, " has type ", entry.type, "; F64, F32, F16 and BF16 are read");
             left[name]->read(name, view);
             left.erase(name);
         }
         for (const auto& [name, file] : left) {
-            const bool buffer = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
-            if (!buffer && !(config.tie && name == "lm_head.weight")) throw Error(dir_, ": tensor ", name, " is not part of the model that config.json describes");
+            const bool buffer = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+                name.ends_with(".rotary_emb.inv_freq");
+            if (!buffer && !(config.tie && name == "lm_head.weight"))
+                throw Error(dir_, ": tensor ", name, " is not part of the model that config.json describes");
         }
     }
 
@@ -2276,98 +2316,114 @@ class ModelDirectory {
 };
 
 // Writes a directory that nanogpt and Hugging Face's tools read; `notes` go into the weights' metadata.
-inline void save_model(const std::string& dir, const Config& config, const Parameters& weights, const std::optional<Tokenizer>& tokenizer, Metadata notes = {}) {
-    const auto write = [&](const std::string& name, const std::string& content) { replace_file(dir + "/" + name, [&](std::ostream& out) { out << content; }); };
+inline void save_model(const std::string& dir, const Config& config, const Parameters& weights,
+    const std::optional<Tokenizer>& tokenizer, Metadata notes = {}) {
+    const auto write = [&](const std::string& name, const std::string& content) {
+        replace_file(dir + "/" + name, [&](std::ostream& out) { out << content; });
+    };
     notes["format"] = "pt";
     write("config.json", notes["config.json"] = config_json(config));
     if (tokenizer) {
         write("tokenizer.json", notes["tokenizer.json"] = tokenizer_json(*tokenizer));
-        write("tokenizer_config.json", text("{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"clean_up_tokenization_spaces\": false, \"model_max_length\": ",
-                                            config.block_size, "}\n"));
+        write("tokenizer_config.json",
+            text(
+                R"({"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false, "model_max_length": )",
+                config.block_size, "}\n"));
     }
     write_safetensors(dir + "/model.safetensors", notes, named_views(config, weights));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // 9  Options: nanoGPT's names
-// ---------------------------------------------------------------------------------------------------------------------
+
+enum class Arch { gpt2, llama };
+enum class Split { all, train, val };
+template <> constexpr std::array words<Arch>{"gpt2", "llama"};
+template <> constexpr std::array words<Split>{"all", "train", "val"};
 
 struct Options {
-    std::string data = "data/fables.txt", out_dir = "out", init_from = "scratch", arch = "gpt2", config;
+    std::string data = "data/fables.txt", out_dir = "out", init_from = "scratch", config, start = "\n";
+    Arch arch = Arch::gpt2;
     Config model;
     int batch_size = 12, gradient_accumulation_steps = 1, max_iters = 2000, warmup_iters = 100, lr_decay_iters = 0;
-    int eval_interval = 250, eval_iters = 20, log_interval = 10, threads = 0;
+    int eval_interval = 250, eval_iters = 20, log_interval = 10, threads = 0, num_samples = 1, max_new_tokens = 500;
     double learning_rate = 1e-3, min_lr = 1e-4, weight_decay = 0.1, beta1 = 0.9, beta2 = 0.99, grad_clip = 1;
     std::uint64_t seed = 1337;
-    std::string start = "\n", split = "all";
-    int num_samples = 1, max_new_tokens = 500;
     Taste taste;
+    Split split = Split::all;
     bool tokens = false;
 };
+
 struct Option {
     const char* name;
-    std::variant<int*, double*, std::uint64_t*, bool*, std::string*, Norm*, Position*, Mlp*, Wiring*> value;
+    std::variant<int*, double*, std::uint64_t*, bool*, std::string*, Arch*, Norm*, Position*, Mlp*, Wiring*, Split*>
+        value;
     const char* commands;  // which take it: t train, s sample, e eval
     const char* help;
+    double least = 0, most = 1 << 30;  // of a number
+
+    bool of(char command) const { return std::string_view(commands).find(command) != std::string_view::npos; }
 };
 
 inline std::vector<Option> option_table(Options& o) {
     Config& m = o.model;
+    constexpr double below_1 = 0.999999, large = 1 << 20;
     return {
         {"data", &o.data, "te", "the text, UTF-8"},
         {"out_dir", &o.out_dir, "tse", "where the model, the log and the plot are"},
-        {"init_from", &o.init_from, "tse", "scratch; resume (continue the run in out_dir); or a model's directory"},
+        {"init_from", &o.init_from, "tse", "scratch; resume (go on with the run in out_dir); or a model's directory"},
         {"config", &o.config, "tse", "a file of lines `option = value`; the command line wins"},
         {"arch", &o.arch, "t", "gpt2 (layernorm, learned, gelu, bias) or llama (rmsnorm, rope, swiglu, no bias)"},
         {"wiring", &m.wiring, "t", "pre: x + f(norm(x)); post: norm(x + f(x)); none: x + f(x); plain: f(x)"},
         {"norm", &m.norm, "t", "layernorm or rmsnorm"},
         {"pos", &m.pos, "t", "positions: learned, sinusoidal, rope or none"},
         {"mlp", &m.mlp, "t", "gelu or swiglu"},
-        {"bias", &m.bias, "t", "biases in the linear layers and LayerNorm"},
+        {"bias", &m.bias, "t", "biases in the linear layers and in LayerNorm"},
         {"tie", &m.tie, "t", "the head is the token embedding"},
-        {"final_norm", &m.final_norm, "t", "a norm before the head; by default with wiring pre only"},
-        {"n_layer", &m.n_layer, "t", "blocks"},
-        {"n_head", &m.n_head, "t", "query heads"},
-        {"n_kv_head", &m.n_kv_head, "t", "key and value heads; 0: as many as query heads"},
-        {"n_embd", &m.n_embd, "t", "width"},
-        {"n_hidden", &m.n_hidden, "t", "inner width of the MLP; 0: 4 n_embd, or 8/3 n_embd for swiglu"},
-        {"block_size", &m.block_size, "t", "context, in tokens"},
-        {"dropout", &m.dropout, "t", "probability"},
-        {"batch_size", &o.batch_size, "te", "sequences a batch"},
-        {"gradient_accumulation_steps", &o.gradient_accumulation_steps, "t", "batches an update"},
+        {"n_layer", &m.n_layer, "t", "blocks", 1, 1 << 16},
+        {"n_head", &m.n_head, "t", "query heads", 1, large},
+        {"n_kv_head", &m.n_kv_head, "t", "key and value heads; 0: as many as query heads", 0, large},
+        {"n_embd", &m.n_embd, "t", "width", 1, large},
+        {"n_hidden", &m.n_hidden, "t", "inner width of the MLP; 0: 4 n_embd, or 8/3 n_embd for swiglu", 0, large},
+        {"block_size", &m.block_size, "t", "context, in tokens", 1, large},
+        {"dropout", &m.dropout, "t", "probability", 0, below_1},
+        {"batch_size", &o.batch_size, "te", "sequences a batch", 1},
+        {"gradient_accumulation_steps", &o.gradient_accumulation_steps, "t", "batches an update", 1},
         {"learning_rate", &o.learning_rate, "t", "its highest"},
         {"min_lr", &o.min_lr, "t", "its lowest"},
         {"warmup_iters", &o.warmup_iters, "t", "updates on the way up"},
         {"lr_decay_iters", &o.lr_decay_iters, "t", "where the lowest is reached; 0: at max_iters"},
         {"max_iters", &o.max_iters, "t", "updates in all"},
         {"weight_decay", &o.weight_decay, "t", "of matrices"},
-        {"beta1", &o.beta1, "t", "AdamW's memory of the gradient"},
-        {"beta2", &o.beta2, "t", "AdamW's memory of its square"},
+        {"beta1", &o.beta1, "t", "AdamW's memory of the gradient", 0, below_1},
+        {"beta2", &o.beta2, "t", "AdamW's memory of its square", 0, below_1},
         {"grad_clip", &o.grad_clip, "t", "largest norm of the gradient; 0: any"},
-        {"eval_interval", &o.eval_interval, "t", "updates between validations"},
-        {"eval_iters", &o.eval_iters, "t", "batches a validation"},
-        {"log_interval", &o.log_interval, "t", "updates between lines of the log"},
+        {"eval_interval", &o.eval_interval, "t", "updates between validations", 1},
+        {"eval_iters", &o.eval_iters, "t", "batches a validation", 1},
+        {"log_interval", &o.log_interval, "t", "updates between lines of the log", 1},
         {"start", &o.start, "s", "the text to continue; FILE:path reads a file, - standard input"},
-        {"num_samples", &o.num_samples, "s", "texts"},
+        {"num_samples", &o.num_samples, "s", "texts", 1},
         {"max_new_tokens", &o.max_new_tokens, "s", "tokens each"},
-        {"temperature", &o.taste.temperature, "s", "below 1 more predictable, above 1 less; 0: always the most probable token"},
+        {"temperature", &o.taste.temperature, "s",
+            "below 1 more predictable, above 1 less; 0: always the most probable"},
         {"top_k", &o.taste.top_k, "s", "choose among this many; 0: all"},
-        {"top_p", &o.taste.top_p, "s", "choose among the most probable that together have this probability"},
+        {"top_p", &o.taste.top_p, "s", "choose among the most probable that together have this probability", 1e-9, 1},
         {"split", &o.split, "e", "all, train (the first 90 %) or val (the last 10 %)"},
         {"tokens", &o.tokens, "tse", "text is given and printed as token ids"},
         {"seed", &o.seed, "ts", "of all random choices"},
-        {"threads", &o.threads, "tse", "0: all processors"},
+        {"threads", &o.threads, "tse", "0: all processors", 0, 1024},
     };
 }
 
 inline std::string value_text(const Option& option) {
-    return std::visit([](const auto* v) -> std::string {
-        using T = std::decay_t<decltype(*v)>;
-        if constexpr (std::is_enum_v<T>) return word_for(*v);
-        else if constexpr (std::is_same_v<T, bool>) return *v ? "true" : "false";
-        else if constexpr (std::is_same_v<T, double>) return shortest(*v);
-        else return text(*v);
-    }, option.value);
+    return std::visit(
+        [](const auto* v) -> std::string {
+            using T = std::decay_t<decltype(*v)>;
+            if constexpr (std::is_enum_v<T>) return word_for(*v);
+            else if constexpr (std::is_same_v<T, double>) return shortest(*v);
+            else return text(std::boolalpha, *v);
+        },
+        option.value);
 }
 
 // Levenshtein's distance, to guess what a mistyped option meant.
@@ -2382,51 +2438,59 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
-inline void apply_arch(Options& o) {
-    if (o.arch != "gpt2" && o.arch != "llama") throw UsageError("--arch is '", o.arch, "'; it takes gpt2 or llama");
-    const bool llama = o.arch == "llama";
-    o.model.norm = llama ? Norm::rms : Norm::layer;
-    o.model.pos = llama ? Position::rope : Position::learned;
-    o.model.mlp = llama ? Mlp::swiglu : Mlp::gelu;
-    o.model.bias = !llama;
-    o.model.tie = true;
+inline const Option& find_option(const std::vector<Option>& table, const std::string& name) {
+    const auto distance = [&](const Option& option) { return edit_distance(name, option.name); };
+    const auto nearest = std::ranges::min_element(table, {}, distance);
+    if (distance(*nearest) > 0)
+        throw UsageError("there is no option --", name, "; did you mean --", nearest->name, "?");
+    return *nearest;
 }
 
 inline void set_option(Options& o, const std::string& name, const std::string& value) {
-    for (const Option& option : option_table(o)) {
-        if (name != option.name) continue;
-        const auto refuse = [&](const std::string& takes) { throw UsageError("--", name, " is '", value, "'; it takes ", takes); };
-        std::visit([&](auto* v) {
+    const auto table = option_table(o);
+    const Option& option = find_option(table, name);
+    const auto refuse = [&](const auto&... takes) {
+        throw UsageError("--", name, " is '", value, "'; it takes ", takes...);
+    };
+    std::visit(
+        [&](auto* v) {
             using T = std::decay_t<decltype(*v)>;
             if constexpr (std::is_same_v<T, std::string>) {
                 each_code_point(value, "--" + name, [](char32_t) {});
                 *v = value;
             } else if constexpr (std::is_same_v<T, bool>) {
-                if (value != "true" && value != "false" && value != "True" && value != "False" && value != "1" && value != "0") refuse("true or false");
                 *v = value == "true" || value == "True" || value == "1";
-            } else if constexpr (std::is_same_v<T, double>) {
-                char* end = nullptr;
-                *v = std::strtod(value.c_str(), &end);
-                if (value.empty() || *end != '\0' || std::isspace(static_cast<unsigned char>(value[0])) || !std::isfinite(*v)) refuse("a number");
-            } else if constexpr (std::is_integral_v<T>) {
-                const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *v);
-                if (error == std::errc::result_out_of_range) refuse(text("a whole number up to ", std::numeric_limits<T>::max()));
-                if (error != std::errc() || end != value.data() + value.size()) refuse(std::is_signed_v<T> ? "a whole number" : "a whole number, 0 or more");
-            } else {
+                if (!*v && value != "false" && value != "False" && value != "0") refuse("true or false");
+            } else if constexpr (std::is_enum_v<T>) {
                 std::string takes;
                 for (const char* word : words<T>) takes += (takes.empty() ? "" : ", ") + std::string(word);
                 const auto found = from_word<T>(value);
                 if (!found) refuse(takes);
                 *v = *found;
+            } else {
+                bool good;
+                if constexpr (std::is_same_v<T, double>) {
+                    char* end = nullptr;
+                    *v = std::strtod(value.c_str(), &end);
+                    good = !value.empty() && !std::isspace(static_cast<unsigned char>(value[0])) && *end == '\0';
+                } else {
+                    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *v);
+                    good = error == std::errc() && end == value.data() + value.size();
+                }
+                const bool seed = std::is_same_v<T, std::uint64_t>;  // any 64 bits
+                if (!good || (!seed && !(double(*v) >= option.least && double(*v) <= option.most)))
+                    refuse(std::is_same_v<T, double> ? "a number" : "a whole number", " from ", option.least, " to ",
+                        seed ? double(std::numeric_limits<T>::max()) : option.most);
             }
-        }, option.value);
-        if (name == "arch") apply_arch(o);
-        return;
-    }
-    std::string nearest;
-    for (const Option& option : option_table(o))
-        if (nearest.empty() || edit_distance(name, option.name) < edit_distance(name, nearest)) nearest = option.name;
-    throw UsageError("there is no option --", name, "; did you mean --", nearest, "?");
+        },
+        option.value);
+    if (name != "arch") return;
+    const bool llama = o.arch == Arch::llama;
+    o.model.norm = llama ? Norm::rms : Norm::layer;
+    o.model.pos = llama ? Position::rope : Position::learned;
+    o.model.mlp = llama ? Mlp::swiglu : Mlp::gelu;
+    o.model.bias = !llama;
+    o.model.tie = true;
 }
 
 using OptionList = std::vector<std::pair<std::string, std::string>>;
@@ -2441,21 +2505,17 @@ inline void set_options(Options& o, const OptionList& list) {
 inline OptionList read_config_file(const std::string& path) {
     OptionList list;
     std::istringstream in(read_file(path));
-    int number = 0;
-    const auto trim = [](std::string s) {
+    const auto trimmed = [](const std::string& s) {
         const auto begin = s.find_first_not_of(" \t\r"), end = s.find_last_not_of(" \t\r");
-        return begin == std::string::npos ? "" : s.substr(begin, end - begin + 1);
+        return begin == s.npos ? "" : s.substr(begin, end - begin + 1);
     };
-    for (std::string line; std::getline(in, line);) {
-        number++;
-        line = trim(line.substr(0, line.find('#')));
-        if (line.empty()) continue;
+    int number = 1;
+    for (std::string line; std::getline(in, line); number++) {
+        line = trimmed(line.substr(0, line.find('#')));
         const auto equals = line.find('=');
-        if (equals == std::string::npos) throw UsageError(path, " line ", number, " is '", line, "'; write `option = value`");
-        std::string name = trim(line.substr(0, equals)), value = trim(line.substr(equals + 1));
-        if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0]) value = value.substr(1, value.size() - 2);
-        std::replace(name.begin(), name.end(), '-', '_');
-        list.emplace_back(std::move(name), std::move(value));
+        if (line.empty()) continue;
+        if (equals == line.npos) throw UsageError(path, " line ", number, " is '", line, "'; write `option = value`");
+        list.emplace_back(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));
     }
     return list;
 }
@@ -2464,23 +2524,23 @@ inline OptionList read_config_file(const std::string& path) {
 inline OptionList parse_arguments(const std::vector<std::string>& arguments) {
     OptionList list;
     Options probe;
+    const auto table = option_table(probe);
     for (std::size_t i = 0; i < arguments.size(); i++) {
         const std::string& word = arguments[i];
-        if (!word.starts_with("--") || word.size() == 2) throw UsageError("'", word, "' is not an option; options are written --name=value");
+        if (!word.starts_with("--"))
+            throw UsageError("'", word, "' is not an option; options are written --name=value");
         const auto equals = word.find('=');
-        std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-        std::replace(name.begin(), name.end(), '-', '_');
-        const auto table = option_table(probe);
-        const auto found = std::find_if(table.begin(), table.end(), [&](const Option& option) { return name == option.name; });
-        const bool flag = found != table.end() && std::holds_alternative<bool*>(found->value);
-        std::string value;
-        if (equals != std::string::npos) value = word.substr(equals + 1);
-        else if (found == table.end()) set_option(probe, name, "");  // says that there is none
-        else if (i + 1 < arguments.size() && !(flag && arguments[i + 1].starts_with("--"))) value = arguments[++i];
+        std::string name = word.substr(2, equals == word.npos ? equals : equals - 2), value;
+        std::ranges::replace(name, '-', '_');
+        const bool flag = std::holds_alternative<bool*>(find_option(table, name).value);
+        const bool more = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
+        if (equals != word.npos) value = word.substr(equals + 1);
+        else if (more) value = arguments[++i];
         else if (flag) value = "true";
         else throw UsageError("--", name, " needs a value: --", name, "=…");
         for (const auto& [other, first] : list)
-            if (other == name) throw UsageError("--", name, " is given twice (", first, " and ", value, "); give it once");
+            if (other == name)
+                throw UsageError("--", name, " is given twice, ", first, " and ", value, "; give it once");
         list.emplace_back(std::move(name), std::move(value));
     }
     return list;
@@ -2489,121 +2549,81 @@ inline OptionList parse_arguments(const std::vector<std::string>& arguments) {
 // What the command line and the --config file give; the command line wins. command: t, s or e.
 inline OptionList given_options(const std::vector<std::string>& arguments, char command) {
     Options probe;
-    const auto taken = [&](const std::string& name) {
-        for (const Option& option : option_table(probe))
-            if (name == option.name) return std::string_view(option.commands).find(command) != std::string_view::npos;
-        return true;  // unknown: set_option says so
-    };
-    const OptionList line = parse_arguments(arguments);
+    const auto table = option_table(probe);
     OptionList list;
+    const OptionList line = parse_arguments(arguments);
     for (const auto& [name, value] : line)
         if (name == "config") list = read_config_file(value);
-    std::erase_if(list, [&](const auto& pair) { return !taken(pair.first); });
+    std::erase_if(list, [&](const auto& pair) { return !find_option(table, pair.first).of(command); });
     for (const auto& [name, value] : line) {
-        if (!taken(name)) throw UsageError("--", name, " is not an option of this command; see --help");
+        if (!find_option(table, name).of(command))
+            throw UsageError("--", name, " is not an option of this command; see --help");
         std::erase_if(list, [&, n = name](const auto& pair) { return pair.first == n; });
         list.emplace_back(name, value);
     }
     return list;
 }
 
-inline bool is_given(const OptionList& list, std::string_view name) {
-    return std::any_of(list.begin(), list.end(), [=](const auto& pair) { return pair.first == name; });
-}
-
-// Refuses values that no run can have.
-inline void check_options(const Options& o) {
-    const auto need = [](bool good, const char* name, auto value, const char* takes) {
-        if (!good) throw UsageError("--", name, " is ", value, "; it takes ", takes);
-    };
-    need(o.batch_size >= 1, "batch_size", o.batch_size, "1 or more");
-    need(o.gradient_accumulation_steps >= 1, "gradient_accumulation_steps", o.gradient_accumulation_steps, "1 or more");
-    need(o.max_iters >= 0, "max_iters", o.max_iters, "0 or more");
-    need(o.warmup_iters >= 0, "warmup_iters", o.warmup_iters, "0 or more");
-    need(o.lr_decay_iters >= 0, "lr_decay_iters", o.lr_decay_iters, "0 or more");
-    need(o.eval_interval >= 1, "eval_interval", o.eval_interval, "1 or more");
-    need(o.eval_iters >= 1, "eval_iters", o.eval_iters, "1 or more");
-    need(o.log_interval >= 1, "log_interval", o.log_interval, "1 or more");
-    need(o.threads >= 0 && o.threads <= 1024, "threads", o.threads, "0 (all processors) to 1024");
-    need(o.learning_rate >= 0, "learning_rate", o.learning_rate, "0 or more");
-    need(o.min_lr >= 0, "min_lr", o.min_lr, "0 or more");
-    need(o.weight_decay >= 0, "weight_decay", o.weight_decay, "0 or more");
-    need(o.beta1 >= 0 && o.beta1 < 1, "beta1", o.beta1, "0 up to, not including, 1");
-    need(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "0 up to, not including, 1");
-    need(o.grad_clip >= 0, "grad_clip", o.grad_clip, "0 (no clipping) or more");
-    need(o.num_samples >= 1, "num_samples", o.num_samples, "1 or more");
-    need(o.max_new_tokens >= 0, "max_new_tokens", o.max_new_tokens, "0 or more");
-    need(o.taste.temperature >= 0, "temperature", o.taste.temperature, "0 (greedy) or more");
-    need(o.taste.top_k >= 0, "top_k", o.taste.top_k, "0 (all) or more");
-    need(o.taste.top_p > 0 && o.taste.top_p <= 1, "top_p", o.taste.top_p, "above 0, up to 1");
-    need(o.split == "all" || o.split == "train" || o.split == "val", "split", o.split.c_str(), "all, train or val");
-}
-
-// The options of a run that goes on from an existing model: what is given must not ask for another one.
-inline void keep_model(Options& o, const OptionList& given, const std::string& whose) {
-    for (const auto& [name, value] : given) {
-        if (name == "arch" && value == o.arch) continue;
-        Options changed = o;
-        set_option(changed, name, value);
-        changed.model.complete();
-        if (config_json(changed.model) != config_json(o.model))
-            throw Error("--", name, "=", value, " would change the model of ", whose, "; leave it out, or begin anew with --init_from=scratch");
-        o = changed;
-    }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // 10  Training
-// ---------------------------------------------------------------------------------------------------------------------
 
-// A line plot as SVG: titled axes, linear or logarithmic, a legend beside the lines, colours that colour-blind readers can tell apart
-// (Okabe and Ito's), readable on white and on dark.
+// A line plot as SVG: titled axes, linear or logarithmic, the legend beside the lines, colours that colour-blind
+// readers can tell apart (Okabe and Ito's), readable on white and on dark. A value that cannot be shown breaks its
+// line.
 struct Plot {
     struct Series {
         std::string name;
         std::vector<std::pair<double, double>> points;
         bool dashed = false;
-        int color = -1;  // -1: the next
+        int color = -1;  // -1: by its place in the list
     };
     std::string title, x_label, y_label;
     std::vector<Series> series{};
     bool log_x = false, log_y = false;
 
     std::string svg() const {
-        constexpr double W = 760, H = 420, left = 84, right = 570, top = 44, bottom = 362;
+        constexpr double left = 84, right = 570, top = 44, bottom = 362, middle = (left + right) / 2;
         static constexpr std::array colors{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#888888"};
-        const Axis x(*this, &std::pair<double, double>::first, log_x), y(*this, &std::pair<double, double>::second, log_y);
-        std::ostringstream out;
-        out << std::setprecision(6) << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << W << ' ' << H << "\" font-family=\"sans-serif\" font-size=\"13\">\n"
-            << "<style>text{fill:#333}.grid{stroke:#8884;stroke-width:1}.line{fill:none;stroke-width:2;stroke-linejoin:round}"
-            << "@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>\n"
-            << "<text x=\"" << (left + right) / 2 << "\" y=\"26\" text-anchor=\"middle\" font-size=\"16\">" << escape(title) << "</text>\n";
+        const Axis x(*this, &std::pair<double, double>::first, log_x),
+            y(*this, &std::pair<double, double>::second, log_y);
         const auto px = [&](double v) { return left + (right - left) * x.place(v); };
         const auto py = [&](double v) { return bottom - (bottom - top) * y.place(v); };
+        std::ostringstream out;
+        const auto label = [&](double at_x, double at_y, const char* anchor, const auto& what,
+                               const std::string& more = "") {
+            out << "<text x=\"" << at_x << "\" y=\"" << at_y << "\" text-anchor=\"" << anchor << '"' << more << '>'
+                << what << "</text>\n";
+        };
+        const auto line = [&](const std::string& style, double x1, double y1, double x2, double y2) {
+            out << "<line " << style << " x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2
+                << "\"/>\n";
+        };
+        out << R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 420" font-family="sans-serif" font-size="13">
+<style>text{fill:#333}.grid{stroke:#8884}.line{fill:none;stroke-width:2;stroke-linejoin:round}
+@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>
+)";
+        label(middle, 26, "middle", escape(title), " font-size=\"16\"");
+        label(middle, 404, "middle", escape(x_label));
+        label(-(top + bottom) / 2, 20, "middle", escape(y_label), " transform=\"rotate(-90)\"");
         for (const double v : x.ticks)
-            out << "<line class=\"grid\" x1=\"" << px(v) << "\" x2=\"" << px(v) << "\" y1=\"" << top << "\" y2=\"" << bottom << "\"/><text x=\"" << px(v)
-                << "\" y=\"" << bottom + 18 << "\" text-anchor=\"middle\">" << v << "</text>\n";
+            line("class=\"grid\"", px(v), top, px(v), bottom), label(px(v), bottom + 18, "middle", v);
         for (const double v : y.ticks)
-            out << "<line class=\"grid\" x1=\"" << left << "\" x2=\"" << right << "\" y1=\"" << py(v) << "\" y2=\"" << py(v) << "\"/><text x=\"" << left - 8
-                << "\" y=\"" << py(v) + 4 << "\" text-anchor=\"end\">" << v << "</text>\n";
-        out << "<text x=\"" << (left + right) / 2 << "\" y=\"" << H - 16 << "\" text-anchor=\"middle\">" << escape(x_label) << "</text>\n"
-            << "<text transform=\"translate(20 " << (top + bottom) / 2 << ") rotate(-90)\" text-anchor=\"middle\">" << escape(y_label) << "</text>\n";
+            line("class=\"grid\"", left, py(v), right, py(v)), label(left - 8, py(v) + 4, "end", v);
         double legend = top + 10;
         for (std::size_t i = 0; i < series.size(); i++, legend += 22) {
             const Series& s = series[i];
-            const std::string style = text("class=\"line\" stroke=\"", colors[(s.color < 0 ? i : static_cast<std::size_t>(s.color)) % colors.size()], '"',
-                                           s.dashed ? " stroke-dasharray=\"7 5\"" : "");
-            std::string points;
-            const auto draw_line = [&] {
-                if (!points.empty()) out << "<polyline " << style << " points=\"" << points << "\"/>\n";
-                points.clear();
-            };
-            for (const auto& [a, b] : s.points)  // a value that cannot be shown breaks the line
-                if (x.shows(a) && y.shows(b)) points += text(px(a), ',', py(b), ' ');
-                else draw_line();
-            draw_line();
-            out << "<line " << style << " x1=\"" << right + 16 << "\" x2=\"" << right + 44 << "\" y1=\"" << legend << "\" y2=\"" << legend << "\"/><text x=\""
-                << right + 50 << "\" y=\"" << legend + 4 << "\">" << escape(s.name) << "</text>\n";
+            const char* color = colors[(s.color < 0 ? i : static_cast<std::size_t>(s.color)) % colors.size()];
+            const std::string style =
+                text("class=\"line\" stroke=\"", color, '"', s.dashed ? " stroke-dasharray=\"7 5\"" : "");
+            out << "<path " << style << " d=\"";
+            for (const char* move = "M"; const auto& [a, b] : s.points) {
+                const bool shown = x.shows(a) && y.shows(b);
+                if (shown) out << move << px(a) << ' ' << py(b);
+                move = shown ? "L" : "M";
+            }
+            out << "\"/>\n";
+            line(style, right + 16, legend, right + 44, legend);
+            label(right + 50, legend + 4, "start", escape(s.name));
         }
         return out.str() + "</svg>\n";
     }
@@ -2614,26 +2634,30 @@ struct Plot {
         bool log;
         std::vector<double> ticks;
 
-        Axis(const Plot& plot, double std::pair<double, double>::* coordinate, bool logarithmic) : log(logarithmic) {
+        Axis(const Plot& plot, double std::pair<double, double>::*coordinate, bool logarithmic) : log(logarithmic) {
             for (const Series& s : plot.series)
                 for (const auto& point : s.points)
-                    if (shows(point.*coordinate)) {
-                        low = std::min(low, scale(point.*coordinate));
-                        high = std::max(high, scale(point.*coordinate));
-                    }
+                    if (const double v = point.*coordinate; shows(v))
+                        low = std::min(low, scale(v)), high = std::max(high, scale(v));
             if (!(low <= high)) low = 0, high = 1;
             if (high - low < 1e-9 * std::max(1.0, std::abs(high))) low -= 0.5, high += 0.5;
-            const bool decades = log && high - low > 1.5;
-            const double raw = (high - low) / 6, power = std::pow(10, std::floor(std::log10(raw))), digit = raw / power;
-            const double step = decades ? std::max(1.0, std::ceil(raw)) : power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
-            if (log && !decades) {  // round numbers between two decades
+            if (log && high - low < 1.5) {  // few decades: round numbers between them
                 for (double decade = std::floor(low); decade <= high; decade++)
-                    for (const double d : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0})
-                        if (const double v = decade + std::log10(d); v >= low && v <= high) ticks.push_back(std::pow(10, v));
+                    for (const double digit : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0})
+                        if (const double v = decade + std::log10(digit); v >= low && v <= high)
+                            ticks.push_back(std::pow(10, v));
                 return;
             }
+            const double raw = (high - low) / 6, power = std::pow(10, std::floor(std::log10(raw))), digit = raw / power;
+            const double step = log ? std::max(1.0, std::ceil(raw))
+                                    : power *
+                    (digit < 1.5          ? 1
+                            : digit < 3.5 ? 2
+                            : digit < 7.5 ? 5
+                                          : 10);
             low = std::floor(low / step + 1e-9) * step, high = std::ceil(high / step - 1e-9) * step;
-            for (double v = low; v < high + step / 2; v += step) ticks.push_back(log ? std::pow(10, v) : std::abs(v) < step / 2 ? 0 : v);
+            for (double v = low; v < high + step / 2; v += step)
+                ticks.push_back(log ? std::pow(10, v) : std::abs(v) < step / 2 ? 0 : v);
         }
         bool shows(double v) const { return std::isfinite(v) && (!log || v > 0); }
         double scale(double v) const { return log ? std::log10(v) : v; }
@@ -2646,42 +2670,49 @@ struct Plot {
     }
 };
 
-// A row of log.csv: after `iter` updates, the last update's loss, and the validation loss where it was measured.
+// What log.csv says after `iter` updates; not a number, an empty field, is what was not measured.
 struct LogRow {
-    std::int64_t iter;
-    double train_loss, val_loss, lr, grad_norm, ms, tokens_per_s;  // not a number: not measured, an empty field
+    std::int64_t iter = 0;
+    double train_loss = std::nan(""), val_loss = std::nan(""), lr = std::nan(""), grad_norm = std::nan(""),
+           ms = std::nan(""), tokens_per_s = std::nan("");
 
+    static constexpr const char* header = "iter,train_loss,val_loss,lr,grad_norm,ms,tokens_per_s\n";
     std::string csv() const {
         std::string line = text(iter);
-        for (const double d : {train_loss, val_loss, lr, grad_norm, ms, tokens_per_s}) line += std::isnan(d) ? "," : "," + shortest(d);
+        for (const double d : {train_loss, val_loss, lr, grad_norm, ms, tokens_per_s})
+            line += std::isnan(d) ? "," : "," + shortest(d);
         return line + '\n';
     }
 };
-constexpr const char* log_header = "iter,train_loss,val_loss,lr,grad_norm,ms,tokens_per_s\n";
 
+// The rows of a log up to iteration `last`; a line that a kill cut off has no end and does not count.
 inline std::vector<LogRow> read_log(const std::string& path, std::int64_t last) {
     std::vector<LogRow> rows;
     std::istringstream in(read_file(path));
-    for (std::string line; std::getline(in, line) && !in.eof();) {  // a line that a kill cut off has no end
-        std::array<double, 7> d;
+    std::string line, field;
+    for (std::getline(in, line); std::getline(in, line) && !in.eof();) {
+        LogRow row;
         std::istringstream fields(line);
-        std::string field;
-        for (double& value : d) value = std::getline(fields, field, ',') && !field.empty() ? std::strtod(field.c_str(), nullptr) : std::nan("");
-        if (line + '\n' != log_header && d[0] <= double(last)) rows.push_back({static_cast<std::int64_t>(d[0]), d[1], d[2], d[3], d[4], d[5], d[6]});
+        if (std::getline(fields, field, ',')) row.iter = std::strtoll(field.c_str(), nullptr, 10);
+        for (double* d : {&row.train_loss, &row.val_loss, &row.lr, &row.grad_norm, &row.ms, &row.tokens_per_s})
+            if (std::getline(fields, field, ',') && !field.empty()) *d = std::strtod(field.c_str(), nullptr);
+        if (row.iter <= last) rows.push_back(row);
     }
     return rows;
 }
 
-inline std::vector<Token> read_tokens(const Options& o, const std::string& content, const std::optional<Tokenizer>& tokenizer, const std::string& source, int vocab_size) {
-    if (!o.tokens && tokenizer) return tokenizer->encode(content, source);
-    if (!o.tokens) throw Error("this model's vocabulary is not one token a character; give token ids and --tokens=true");
+// The tokens of a text, or with --tokens (or a vocabulary that is not one token a character) of a list of ids.
+inline std::vector<Token> read_tokens(const std::string& content, const std::string& source,
+    const std::optional<Tokenizer>& tokenizer, bool ids, int vocab_size) {
+    if (!ids && tokenizer) return tokenizer->encode(content, source);
     std::vector<Token> tokens;
     std::istringstream in(content);
     for (std::string word; in >> word;) {
         Token id = -1;
         const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
         if (error != std::errc() || end != word.data() + word.size() || id < 0 || id >= vocab_size)
-            throw Error("token ", tokens.size() + 1, " of ", source, " is '", word, "'; a whole number below ", vocab_size, " was expected");
+            throw Error("token ", tokens.size() + 1, " of ", source, " is '", word,
+                "'; this model takes token ids, whole numbers below ", vocab_size);
         tokens.push_back(id);
     }
     return tokens;
@@ -2689,184 +2720,166 @@ inline std::vector<Token> read_tokens(const Options& o, const std::string& conte
 
 inline volatile std::sig_atomic_t interrupted = 0;  // a signal handler can set nothing else
 
-// Whether the file or device is a terminal, as far as the standard library can tell.
+// Whether a device is a terminal, as far as the standard library can tell.
 inline bool is_terminal(const char* device) {
     std::error_code error;
-    return std::filesystem::is_character_file(device, error) && std::filesystem::canonical(device, error) != "/dev/null";
-}
-
-inline std::string duration(double seconds) {
-    const auto s = static_cast<long long>(seconds + 0.5);
-    char out[32];
-    if (s >= 3600) std::snprintf(out, sizeof out, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-    else std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
-    return out;
+    return std::filesystem::is_character_file(device, error) &&
+        std::filesystem::canonical(device, error) != "/dev/null";
 }
 
 class Trainer {
   public:
-    // Reads the text and what to start from, plans and gets the memory, and says what will be done.
+    // Reads the text and what to start from, says what will be done, and gets the memory for it.
     explicit Trainer(const OptionList& given) {
         set_options(o_, given);
-        check_options(o_);
-        set_threads(o_.threads);
         std::optional<ModelDirectory> directory;
         std::optional<Safetensors> state;
         if (o_.init_from == "resume") {
             read_state(state.emplace(o_.out_dir + "/state.safetensors"), given);
         } else if (o_.init_from == "scratch") {
-            if (!is_given(given, "final_norm")) o_.model.final_norm = o_.model.wiring == Wiring::pre;
+            o_.model.final_norm = o_.model.wiring == Wiring::pre;
         } else {
             directory.emplace(o_.init_from);
-            tokenizer_ = directory->tokenizer;
             o_.model = directory->config;
-            o_.arch.clear();
-            keep_model(o_, given, o_.init_from);
+            tokenizer_ = directory->tokenizer;
+            keep_model(given, {});
         }
+        set_threads(o_.threads);
         read_text();
         o_.model.complete();
         gpt_ = std::make_unique<GPT>(o_.model, o_.batch_size, T(), GPT::Use::training);
         gpt_->dropout_seed = o_.seed;
-        std::cout << "text        " << o_.data << ": " << count_ << " tokens, " << o_.model.vocab_size << " of them different\n"
-                  << "model       " << model_type(o_.model) << ", " << gpt_->weights.count() << " parameters\n"
-                  << "memory      " << std::fixed << std::setprecision(2) << gpt_->bytes() / 1e9 << " GB, " << pool()->threads() << " threads\n"
-                  << std::defaultfloat << std::flush;
-        if (!directory && model_type(o_.model) == "nanogpt")
-            std::cout << "note        neither GPT-2's nor Llama's architecture: only nanogpt will read this model\n";
+        std::cout << "text    " << o_.data << ": " << count_ << " tokens, " << o_.model.vocab_size
+                  << " different ones\n"
+                  << "model   " << model_type(o_.model) << ", " << gpt_->weights.count() << " parameters\n"
+                  << "memory  " << std::setprecision(3) << gpt_->bytes() / 1e9 << " GB; " << pool()->threads()
+                  << " threads\n";
+        if (model_type(o_.model) == "nanogpt")
+            std::cout << "note    neither GPT-2's nor Llama's architecture: only nanogpt reads this model\n";
+        std::cout << std::flush;
         gpt_->allocate();
         adam_ = std::make_unique<AdamW>(gpt_->weights);
         adam_->beta1 = o_.beta1, adam_->beta2 = o_.beta2, adam_->weight_decay = o_.weight_decay;
-        if (state) {
+        if (state)
             for (const NamedView& view : state_views()) state->read(view.name, view);
-        } else if (directory) {
-            directory->load(gpt_->weights);
-        } else {
-            gpt_->weights.initialize(o_.seed);
-        }
+        else if (directory) directory->load(gpt_->weights);
+        else gpt_->weights.initialize(o_.seed);
     }
 
     void run() {
-        namespace fs = std::filesystem;
-        if (iter_ >= o_.max_iters && resumed_) {
+        if (resumed_ && iter_ >= o_.max_iters) {
             std::cout << "already at iteration " << iter_ << "; raise --max_iters to go on\n";
             return;
         }
         if (resumed_) open_log(read_log(o_.out_dir + "/log.csv", iter_));
-        std::signal(SIGINT, [](int) { interrupted = 1, std::signal(SIGINT, SIG_DFL); });  // a second Ctrl-C stops at once
+        std::signal(
+            SIGINT, [](int) { interrupted = 1, std::signal(SIGINT, SIG_DFL); });  // a second Ctrl-C stops at once
         std::signal(SIGTERM, [](int) { interrupted = 1; });
         const auto start = std::chrono::steady_clock::now();
         const std::int64_t first = iter_;
-        const double none = std::nan("");
-        LogRow row{iter_, none, none, none, none, none, none};
-        double val_loss = none;
-        for (const LogRow& r : rows_)
-            if (!std::isnan(r.val_loss)) val_loss = r.val_loss;
-        while (true) {
-            const bool logged = !rows_.empty() && rows_.back().iter == iter_;
-            const bool evaluate = !logged && (iter_ % o_.eval_interval == 0 || iter_ == o_.max_iters);
-            if (evaluate) {
-                row.val_loss = val_loss = validate();
-                must_be_finite("validation loss", val_loss);
-                if (rows_.empty() && !log_.is_open()) begin_directory();
-            }
-            const bool logged_now = evaluate || (!logged && iter_ % o_.log_interval == 0);
-            if (logged_now) log(row);
-            if (evaluate) {
-                save(val_loss);
-                draw_loss();
-            }
-            if (iter_ > first && (terminal_ || logged_now)) {
+        LogRow row{iter_};
+        for (;; step(row)) {
+            const bool last = iter_ == o_.max_iters, logged = !rows_.empty() && rows_.back().iter == iter_;
+            const bool evaluate = !logged && (last || iter_ % o_.eval_interval == 0);
+            row.val_loss = evaluate ? validate() : std::nan("");
+            if (evaluate && !log_.is_open()) begin_directory();
+            const bool report = !logged && (evaluate || iter_ % o_.log_interval == 0);
+            if (report) log(row);
+            if (evaluate) save(row.val_loss);
+            if (iter_ > first && (terminal_ || report)) {
                 const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-                show(row, val_loss, seconds / double(iter_ - first) * double(o_.max_iters - iter_));
+                show(row, seconds / double(iter_ - first) * double(o_.max_iters - iter_));
             }
-            if (iter_ >= o_.max_iters) break;
+            if (last) break;
             if (interrupted) {
                 if (!evaluate) save_state();
-                std::cout << (terminal_ ? "\n" : "") << "stopped at iteration " << iter_ << "; go on with: ./nanogpt train --init_from=resume --out_dir="
-                          << o_.out_dir << '\n';
+                std::cout << (terminal_ ? "\n" : "") << "stopped at iteration " << iter_
+                          << "; go on with: ./nanogpt train --init_from=resume --out_dir=" << o_.out_dir << '\n';
                 return;
             }
-            row.val_loss = none;
-            step(row);
         }
-        std::cout << (terminal_ ? "\n" : "") << "best validation loss " << std::fixed << std::setprecision(4) << best_loss_ << " at iteration " << best_iter_
-                  << "; the model is in " << o_.out_dir << ", its curve in " << o_.out_dir << "/loss.svg\nsample from it: ./nanogpt sample --out_dir="
-                  << o_.out_dir << '\n';
+        std::cout << (terminal_ ? "\n" : "") << "best validation loss " << std::setprecision(5) << best_loss_
+                  << " at iteration " << best_iter_ << "; the model is in " << o_.out_dir << ", its curve in "
+                  << o_.out_dir << "/loss.svg\n"
+                  << "sample from it: ./nanogpt sample --out_dir=" << o_.out_dir << '\n';
     }
 
   private:
     void read_text() {
         const std::string content = read_file(o_.data);
-        if (o_.init_from == "scratch" && !o_.tokens) {
+        if (o_.init_from == "scratch") {
             tokenizer_ = Tokenizer::of_text(content, o_.data);
             o_.model.vocab_size = tokenizer_->size();
-        } else if (o_.init_from == "scratch") {
-            o_.model.vocab_size = 1 << 24;
         }
-        tokens_ = read_tokens(o_, content, tokenizer_, o_.data, o_.model.vocab_size);
-        if (o_.init_from == "scratch" && o_.tokens && !tokens_.empty()) o_.model.vocab_size = *std::max_element(tokens_.begin(), tokens_.end()) + 1;
+        tokens_ = read_tokens(content, o_.data, tokenizer_, o_.tokens, o_.model.vocab_size);
         count_ = static_cast<idx>(tokens_.size());
         train_ = training_part(count_);
         if (train_ <= T() || count_ - train_ <= T())
-            throw Error(o_.data, " has ", count_, " tokens; with block_size ", T(), " it takes ", 10 * (T() + 1), "; take a longer text or a smaller --block_size");
+            throw Error(o_.data, " has ", count_, " tokens; with block_size ", T(), " it takes about ", 10 * (T() + 1),
+                "; take a longer text or a smaller --block_size");
         std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
         for (const Token token : tokens_) hash = (hash ^ static_cast<std::uint64_t>(token)) * 0x100000001B3u;
-        if (resumed_ && text(count_, ' ', hash) != text_)
-            throw Error(o_.data, " is not the text that the run in ", o_.out_dir, " began with; give that, or start a new run from it with --init_from=", o_.out_dir);
-        text_ = text(count_, ' ', hash);
+        const std::string fingerprint = text(count_, ' ', hash);
+        if (resumed_ && fingerprint != text_)
+            throw Error(o_.data, " is not the text of the run in ", o_.out_dir,
+                "; give that, or start a new run with --init_from=", o_.out_dir);
+        text_ = fingerprint;
+    }
+
+    // What is given must not ask for another model than the one there is. saved: the architecture it was made with, if
+    // known.
+    void keep_model(const OptionList& given, std::optional<Arch> saved) {
+        for (const auto& [name, value] : given) {
+            if (name == "arch" && saved && value == word_for(*saved)) continue;
+            Options changed = o_;
+            set_option(changed, name, value);
+            changed.model.complete();
+            if (config_json(changed.model) != config_json(o_.model))
+                throw Error("--", name, "=", value,
+                    " would change the model; leave it out, or begin a new one with --init_from=scratch");
+            o_ = changed;
+        }
     }
 
     // A run's options, and where it stood.
     void read_state(const Safetensors& file, const OptionList& given) {
-        const std::string source = o_.out_dir + "/state.safetensors (metadata)";
+        const std::string path = o_.out_dir + "/state.safetensors", source = path + " (metadata)";
         const auto found = file.metadata.find("nanogpt");
-        if (found == file.metadata.end()) throw Error(o_.out_dir, "/state.safetensors is not nanogpt's; start a new run");
+        if (found == file.metadata.end()) throw Error(path, " is not a run's state; start a new run");
         const Json json = JsonParser(found->second, source).parse();
         const Fields f(json, source);
-        const Json saved = {f.get<Json::Object>("options")};
-        OptionList list;
-        for (const auto& [name, value] : *saved.as<Json::Object>()) {
-            if (!value.as<std::string>()) throw Error(source, ": option ", name, " is not a string");
-            list.emplace_back(name, *value.as<std::string>());
-        }
-        const std::string dir = o_.out_dir;
-        set_options(o_, list);
-        o_.out_dir = dir;
+        for (const auto& [name, value] : f.get<Json::Object>("options"))
+            if (value.as<std::string>()) set_option(o_, name, *value.as<std::string>());
         const double dropout = o_.model.dropout;
         o_.model = config_from_json(f.get<std::string>("config"), source + ", config");
         o_.model.dropout = dropout;
         const std::string vocabulary = f.get<std::string>("tokenizer");
-        if (!vocabulary.empty()) tokenizer_ = tokenizer_from_json(vocabulary, source + ", tokenizer", o_.model.vocab_size);
-        keep_model(o_, given, o_.out_dir);
-        check_options(o_);
-        iter_ = f.whole("iter", 0);
-        best_iter_ = f.whole("best_iter", 0);
+        if (!vocabulary.empty())
+            tokenizer_ = tokenizer_from_json(vocabulary, source + ", tokenizer", o_.model.vocab_size);
+        keep_model(given, o_.arch);
+        iter_ = std::strtoll(f.get<std::string>("iter").c_str(), nullptr, 10);
+        best_iter_ = std::strtoll(f.get<std::string>("best_iter").c_str(), nullptr, 10);
         best_loss_ = std::strtod(f.get<std::string>("best_loss").c_str(), nullptr);
         text_ = f.get<std::string>("text");
         resumed_ = true;
-        const idx size = Parameters(o_.model).memory.size();
+        const std::vector<idx> shape{Parameters(o_.model).memory.size()};
         for (const char* name : {"weights", "adamw.m", "adamw.v"}) {
             const auto entry = file.entries.find(name);
-            if (entry == file.entries.end() || entry->second.shape != std::vector<idx>{size} || !Safetensors::type_size(entry->second.type))
-                throw Error(o_.out_dir, "/state.safetensors: tensor ", name, " does not fit the model");
+            if (entry == file.entries.end() || entry->second.shape != shape ||
+                !Safetensors::type_size(entry->second.type))
+                throw Error(path, ": tensor ", name, " does not fit the model");
         }
-        // If the best weights on disk are not the state's, a crash came between the two; then the next validation counts as best.
-        if (const ModelDirectory best(o_.out_dir); best.metadata("iter") != text(best_iter_) || best.metadata("val_loss") != shortest(best_loss_))
+        // If the weights in the directory are not the state's best, a crash came between the two files; then the next
+        // ones are.
+        const ModelDirectory best(o_.out_dir);
+        if (best.metadata("iter") != text(best_iter_) || best.metadata("val_loss") != shortest(best_loss_))
             best_loss_ = std::numeric_limits<double>::infinity();
     }
 
     std::vector<NamedView> state_views() const {
         const idx n = gpt_->weights.memory.size();
-        return {{"weights", {n}, gpt_->weights.memory.data(), 0, 1}, {"adamw.m", {n}, adam_->m, 0, 1}, {"adamw.v", {n}, adam_->v, 0, 1}};
-    }
-
-    void open_log(std::vector<LogRow> rows) {
-        rows_ = std::move(rows);
-        replace_file(o_.out_dir + "/log.csv", [&](std::ostream& out) {
-            out << log_header;
-            for (const LogRow& row : rows_) out << row.csv();
-        });
-        log_.open(o_.out_dir + "/log.csv", std::ios::app);
+        return {{"weights", {n}, gpt_->weights.memory.data(), 0, 1}, {"adamw.m", {n}, adam_->m, 0, 1},
+            {"adamw.v", {n}, adam_->v, 0, 1}};
     }
 
     double validate() {
@@ -2876,6 +2889,7 @@ class Trainer {
             gpt_->forward(batch_.inputs.data(), o_.batch_size, T());
             total += gpt_->loss(batch_.targets.data());
         }
+        must_be_finite("validation loss", total);
         return total / o_.eval_iters;
     }
 
@@ -2894,7 +2908,8 @@ class Trainer {
         row.grad_norm = gradient_norm(gpt_->gradients);
         must_be_finite("loss", row.train_loss);
         must_be_finite("gradient's norm", row.grad_norm);
-        row.lr = scheduled_rate(iter_, o_.learning_rate, o_.min_lr, o_.warmup_iters, o_.lr_decay_iters > 0 ? o_.lr_decay_iters : o_.max_iters);
+        row.lr = scheduled_rate(iter_, o_.learning_rate, o_.min_lr, o_.warmup_iters,
+            o_.lr_decay_iters > 0 ? o_.lr_decay_iters : o_.max_iters);
         adam_->update(gpt_->weights, gpt_->gradients, row.lr, clip_factor(row.grad_norm, o_.grad_clip), iter_ + 1);
         row.iter = ++iter_;
         row.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -2903,18 +2918,43 @@ class Trainer {
 
     void must_be_finite(const char* what, double value) const {
         if (!std::isfinite(value))
-            throw Error("the ", what, " became ", value, " at iteration ", iter_, "; lower --learning_rate (", o_.learning_rate, ") or raise --warmup_iters (",
-                        o_.warmup_iters, "); the last good checkpoint is in ", o_.out_dir);
+            throw Error("the ", what, " became ", value, " at iteration ", iter_, "; lower --learning_rate (",
+                o_.learning_rate, ") or raise --warmup_iters (", o_.warmup_iters, "); the last good checkpoint is in ",
+                o_.out_dir);
     }
 
-    // The best weights if these are, and the state to resume from.
+    // The best weights if these are, the state to resume from, and the plot.
     void save(double val_loss) {
         if (val_loss < best_loss_) {
             best_loss_ = val_loss;
             best_iter_ = iter_;
-            save_model(o_.out_dir, gpt_->config, gpt_->weights, tokenizer_, {{"iter", text(best_iter_)}, {"val_loss", shortest(best_loss_)}});
+            save_model(o_.out_dir, gpt_->config, gpt_->weights, tokenizer_,
+                {{"iter", text(iter_)}, {"val_loss", shortest(val_loss)}});
         }
         save_state();
+        Plot plot{"Loss", "iteration", "loss (nats per token)", {{"training batch", {}}, {"validation", {}}}};
+        for (const LogRow& row : rows_) {
+            plot.series[0].points.emplace_back(double(row.iter), row.train_loss);
+            if (!std::isnan(row.val_loss)) plot.series[1].points.emplace_back(double(row.iter), row.val_loss);
+        }
+        replace_file(o_.out_dir + "/loss.svg", [&](std::ostream& out) { out << plot.svg(); });
+    }
+
+    // All in one file, so that it is always of one moment.
+    void save_state() {
+        must_be_finite("weights' norm", gradient_norm(gpt_->weights));
+        const std::set<std::string> not_saved{"config", "init_from", "out_dir", "threads"};
+        std::string options;
+        for (const Option& option : option_table(o_))
+            if (option.of('t') && !not_saved.contains(option.name))
+                options +=
+                    text(options.empty() ? "" : ",", json_quote(option.name), ":", json_quote(value_text(option)));
+        const std::string json = text("{\"iter\":\"", iter_, "\",\"best_iter\":\"", best_iter_,
+            "\",\"best_loss\":", json_quote(shortest(best_loss_)), ",\"text\":", json_quote(text_),
+            ",\"config\":", json_quote(config_json(gpt_->config)),
+            ",\"tokenizer\":", json_quote(tokenizer_ ? tokenizer_json(*tokenizer_) : ""), ",\"options\":{", options,
+            "}}");
+        write_safetensors(o_.out_dir + "/state.safetensors", {{"nanogpt", json}}, state_views());
     }
 
     // A new run does not destroy an old one's checkpoint: its files get second names in out_dir/previous.
@@ -2923,33 +2963,30 @@ class Trainer {
         const fs::path out = o_.out_dir, previous = out / "previous";
         std::error_code error;
         fs::create_directories(out, error);
-        if (error || !fs::is_directory(out)) throw Error("cannot make the directory ", o_.out_dir, " (", error.message(), "); choose another --out_dir");
-        if (fs::exists(out / "model.safetensors")) {
+        if (fs::exists(out / "model.safetensors") && !error) {
             fs::remove_all(previous, error);
             fs::create_directory(previous, error);
-            for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "state.safetensors", "log.csv", "loss.svg"})
-                if (fs::exists(out / name) && !error) {
-                    fs::create_hard_link(out / name, previous / name, error);
-                    if (error) fs::copy_file(out / name, previous / name, error);
-                }
-            if (!error) fs::remove(out / "state.safetensors", error);  // a crash now must not resume it with the new run's log
-            if (error) throw Error("cannot keep the model that is in ", o_.out_dir, " (", error.message(), "); choose another --out_dir");
-            std::cout << "the model that was in " << o_.out_dir << " is kept in " << previous.string() << '\n';
+            for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors",
+                     "state.safetensors", "log.csv", "loss.svg"}) {
+                if (error || !fs::exists(out / name)) continue;
+                fs::create_hard_link(out / name, previous / name, error);
+                if (error) fs::copy_file(out / name, previous / name, error);
+            }
+            if (!error) fs::remove(out / "state.safetensors", error);  // it must not be resumed with the new run's log
+            if (!error)
+                std::cout << "the model that was in " << o_.out_dir << " is kept in " << previous.string() << '\n';
         }
+        if (error) throw Error("cannot write to ", o_.out_dir, " (", error.message(), "); choose another --out_dir");
         open_log({});
     }
 
-    // All in one file, so that it is always of one moment.
-    void save_state() {
-        must_be_finite("weights' norm", gradient_norm(gpt_->weights));
-        std::string options;
-        for (const Option& option : option_table(o_))
-            if (std::string_view(option.commands).find('t') != std::string_view::npos && option.name != std::string_view("config") && option.name != std::string_view("init_from"))
-                options += text(options.empty() ? "" : ",", json_quote(option.name), ":", json_quote(value_text(option)));
-        const std::string json = text("{\"iter\":", iter_, ",\"best_iter\":", best_iter_, ",\"best_loss\":", json_quote(shortest(best_loss_)), ",\"text\":", json_quote(text_),
-                                      ",\"config\":", json_quote(config_json(gpt_->config)), ",\"tokenizer\":", json_quote(tokenizer_ ? tokenizer_json(*tokenizer_) : ""),
-                                      ",\"options\":{", options, "}}");
-        write_safetensors(o_.out_dir + "/state.safetensors", {{"nanogpt", json}}, state_views());
+    void open_log(std::vector<LogRow> rows) {
+        rows_ = std::move(rows);
+        replace_file(o_.out_dir + "/log.csv", [&](std::ostream& out) {
+            out << LogRow::header;
+            for (const LogRow& row : rows_) out << row.csv();
+        });
+        log_.open(o_.out_dir + "/log.csv", std::ios::app);
     }
 
     void log(const LogRow& row) {
@@ -2958,21 +2995,17 @@ class Trainer {
         if (!log_) throw Error("cannot write ", o_.out_dir, "/log.csv; is the disk full, or the directory gone?");
     }
 
-    void draw_loss() const {
-        Plot plot{"Loss", "iteration", "loss (nats per token)", {{"training batch", {}}, {"validation", {}}}};
-        for (const LogRow& row : rows_) {
-            if (!std::isnan(row.train_loss)) plot.series[0].points.emplace_back(double(row.iter), row.train_loss);
-            if (!std::isnan(row.val_loss)) plot.series[1].points.emplace_back(double(row.iter), row.val_loss);
-        }
-        replace_file(o_.out_dir + "/loss.svg", [&](std::ostream& out) { out << plot.svg(); });
-    }
-
-    void show(const LogRow& row, double val_loss, double seconds_left) {
+    // The line of progress; on a terminal it is drawn over the last one.
+    void show(const LogRow& row, double seconds_left) const {
+        double val_loss = 0;
+        for (const LogRow& r : rows_)
+            if (!std::isnan(r.val_loss)) val_loss = r.val_loss;
         char line[160];
-        std::snprintf(line, sizeof line, "iter %lld/%d  loss %.4f  val %.4f  %.0f tokens/s  %s left", static_cast<long long>(row.iter), o_.max_iters,
-                      row.train_loss, val_loss, row.tokens_per_s, duration(seconds_left).c_str());
-        if (terminal_) std::cout << '\r' << line << "\x1b[K" << std::flush;
-        else std::cout << line << std::endl;
+        const auto left = static_cast<long long>(seconds_left + 0.5);
+        std::snprintf(line, sizeof line, "iter %lld/%d  loss %.4f  val %.4f  %.0f tokens/s  %lld:%02lld:%02lld left",
+            static_cast<long long>(row.iter), o_.max_iters, row.train_loss, val_loss, row.tokens_per_s, left / 3600,
+            left / 60 % 60, left % 60);
+        std::cout << (terminal_ ? "\r" : "") << line << (terminal_ ? "\x1b[K" : "\n") << std::flush;
     }
 
     idx T() const { return o_.model.block_size; }
@@ -2980,36 +3013,39 @@ class Trainer {
     Options o_;
     std::optional<Tokenizer> tokenizer_;
     std::vector<Token> tokens_;
-    idx count_ = 0, train_ = 0;
-    std::string text_;  // its length and a hash
+    idx count_ = 0, train_ = 0;  // tokens in all, and the first ones that train
+    std::string text_;           // the text's length and hash
     std::unique_ptr<GPT> gpt_;
     std::unique_ptr<AdamW> adam_;
     Batch batch_;
     std::int64_t iter_ = 0, best_iter_ = 0;
     double best_loss_ = std::numeric_limits<double>::infinity();
-    bool resumed_ = false;
+    bool resumed_ = false, terminal_ = is_terminal("/dev/stdout");
     std::vector<LogRow> rows_;
     std::ofstream log_;
-    bool terminal_ = is_terminal("/dev/stdout");
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // 11  The commands
-// ---------------------------------------------------------------------------------------------------------------------
 
 // The model to sample from or to score with: --init_from if it names a directory, else out_dir.
-inline std::unique_ptr<GPT> load_model(const std::string& dir, ModelDirectory& directory, idx B, GPT::Use use) {
+inline ModelDirectory open_model(const Options& o) {
+    return ModelDirectory(o.init_from == "scratch" || o.init_from == "resume" ? o.out_dir : o.init_from);
+}
+
+inline std::unique_ptr<GPT> load_model(ModelDirectory& directory, idx B, GPT::Use use) {
     auto gpt = std::make_unique<GPT>(directory.config, B, directory.config.block_size, use);
     gpt->allocate();
     directory.load(gpt->weights);
-    if (!directory.tokenizer) std::cerr << "nanogpt: note: the vocabulary of " << dir << " is not one token a character; text is token ids\n";
+    if (!directory.tokenizer)
+        std::cerr << "nanogpt: note: this vocabulary is not one token a character; text is token ids\n";
     return gpt;
 }
 
-inline std::string model_dir(const Options& o) { return o.init_from == "scratch" || o.init_from == "resume" ? o.out_dir : o.init_from; }
-
 inline void sample(const Options& o) {
-    ModelDirectory directory(model_dir(o));
+    ModelDirectory directory = open_model(o);
+    const auto& tokenizer = directory.tokenizer;
+    const bool ids = o.tokens || !tokenizer;
     std::string start = o.start, source = "--start";
     if (start == "-") {
         start.assign(std::istreambuf_iterator<char>(std::cin), {});
@@ -3017,50 +3053,56 @@ inline void sample(const Options& o) {
     } else if (start.starts_with("FILE:")) {
         source = start.substr(5);
         start = read_file(source);
+    } else if (start == Options().start && (ids || tokenizer->characters()[0] != U'\n')) {
+        start = ids ? "0" : tokenizer->decode(0);  // the default, a line break, is not there
     }
-    const auto& tokenizer = directory.tokenizer;
-    const bool ids = o.tokens || !tokenizer;
-    if (start == "\n" && (ids || (tokenizer && tokenizer->characters()[0] != '\n'))) start = ids ? "0" : tokenizer->decode(0);
-    const std::vector<Token> tokens = read_tokens(o, start, tokenizer, source, directory.config.vocab_size);
+    const std::vector<Token> tokens = read_tokens(start, source, tokenizer, ids, directory.config.vocab_size);
     if (tokens.empty()) throw Error(source, " is empty; give at least one token to continue");
-    const auto gpt = load_model(model_dir(o), directory, 1, GPT::Use::sampling);
+    const auto gpt = load_model(directory, 1, GPT::Use::sampling);
     const auto print = [&](Token token) {
-        if (ids) std::cout << token << ' ';
-        else std::cout << tokenizer->decode(token);
-        if (!std::cout.flush()) throw Error("cannot write to standard output");
+        std::cout << (ids ? text(token, ' ') : tokenizer->decode(token)) << std::flush;
+        if (!std::cout) throw Error("cannot write to standard output");
         return true;
     };
     for (int i = 0; i < o.num_samples; i++) {
         for (const Token token : tokens) print(token);
-        generate(*gpt, tokens, o.max_new_tokens, o.taste, Random(o.seed, Purpose::sample, static_cast<std::uint64_t>(i)), print);
-        std::cout << (i + 1 < o.num_samples ? "\n---------------\n" : "\n") << std::flush;
+        generate(*gpt, tokens, o.max_new_tokens, o.taste,
+            Random(o.seed, Purpose::sample, static_cast<std::uint64_t>(i)), print);
+        std::cout << (i + 1 < o.num_samples ? "\n---------------\n" : "\n");
     }
 }
 
 inline void evaluate(const Options& o) {
-    ModelDirectory directory(model_dir(o));
-    const std::vector<Token> all = read_tokens(o, read_file(o.data), directory.tokenizer, o.data, directory.config.vocab_size);
+    ModelDirectory directory = open_model(o);
+    const std::vector<Token> all =
+        read_tokens(read_file(o.data), o.data, directory.tokenizer, o.tokens, directory.config.vocab_size);
     const idx n = static_cast<idx>(all.size()), cut = training_part(n);
-    const idx begin = o.split == "val" ? cut : 0, end = o.split == "train" ? cut : n;
-    if (end - begin < 2) throw Error(o.data, " has ", end - begin, " tokens to score (--split=", o.split, "); it takes at least 2");
-    const idx B = std::min<idx>(o.batch_size, std::max<idx>(1, (end - begin - 1) / directory.config.block_size));
-    const auto gpt = load_model(model_dir(o), directory, B, GPT::Use::scoring);
+    const idx begin = o.split == Split::val ? cut : 0, end = o.split == Split::train ? cut : n;
+    if (end - begin < 2)
+        throw Error(
+            o.data, " has ", end - begin, " tokens to score with --split=", word_for(o.split), "; it takes at least 2");
+    const idx B = std::min<idx>(o.batch_size, (end - begin - 2) / directory.config.block_size + 1);
+    const auto gpt = load_model(directory, B, GPT::Use::scoring);
     const double loss = score(*gpt, all.data() + begin, end - begin, B);
-    std::printf("loss %.6f nats/token (%.6f bits, perplexity %.5g, %td tokens)\n", loss, loss / std::numbers::ln2, std::exp(loss), end - begin - 1);
+    std::printf("loss %.6f nats/token (%.6f bits, perplexity %.5g, %td tokens)\n", loss, loss / std::numbers::ln2,
+        std::exp(loss), end - begin - 1);
 }
 
 inline void print_help(char command) {
+    std::cout << R"(nanogpt trains and samples a GPT.
+
+  ./nanogpt train  [--option=value …]   learns a text: a model in out_dir, with log.csv and loss.svg
+  ./nanogpt sample [--option=value …]   writes text with the model in out_dir
+  ./nanogpt eval   [--option=value …]   scores a text with it
+
+Options, with their defaults (also `--option value`, and - for _):
+)";
     Options defaults;
-    std::cout << "nanogpt trains and samples a GPT.\n\n"
-                 "  ./nanogpt train  [--option=value …]   learns a text: a model in out_dir, with log.csv and loss.svg\n"
-                 "  ./nanogpt sample [--option=value …]   writes text with the model in out_dir\n"
-                 "  ./nanogpt eval   [--option=value …]   scores a text with it\n\n"
-                 "Options, with their defaults (also `--option value`, and - for _):\n";
     for (const Option& option : option_table(defaults)) {
-        if (command && std::string_view(option.commands).find(command) == std::string_view::npos) continue;
-        std::string value = value_text(option);
-        if (value == "\n") value = "a line break";
-        std::cout << "  " << std::left << std::setw(42) << text("--", option.name, "=", value) << option.help << '\n';
+        if (command && !option.of(command)) continue;
+        const std::string value = value_text(option);
+        std::cout << "  " << std::left << std::setw(36) << text("--", option.name, "=", value == "\n" ? "\\n" : value)
+                  << option.help << '\n';
     }
 }
 
@@ -3069,12 +3111,11 @@ inline void run_command(const std::vector<std::string>& arguments) {
     const bool known = command == "train" || command == "sample" || command == "eval";
     for (const std::string& word : arguments)
         if (word == "--help" || word == "-h" || command == "help") return print_help(known ? command[0] : '\0');
-    if (!known) throw UsageError(command.empty() ? "no command is given" : "there is no command '" + command + "'", "; it takes train, sample or eval (see --help)");
+    if (!known) throw UsageError("the command is '", command, "'; it is train, sample or eval (see --help)");
     const OptionList given = given_options({arguments.begin() + 1, arguments.end()}, command[0]);
     if (command == "train") return Trainer(given).run();
     Options o;
     set_options(o, given);
-    check_options(o);
     set_threads(o.threads);
     command == "sample" ? sample(o) : evaluate(o);
 }

@@ -133,7 +133,7 @@ double text_loss(const std::string& dir, const std::string& text_file) {
 
 double golden_loss(const std::string& type) {
     const Json json = JsonParser(file(golden(type) + "/text_loss.json"), "text_loss.json").parse();
-    return *json.find("mean_loss_nats_per_token")->as<double>();
+    return Fields(json, "text_loss.json").get<double>("mean_loss_nats_per_token");
 }
 
 void golden_directories() {
@@ -462,10 +462,10 @@ void broken_configs() {
     };
     const std::string end = "\"torch_dtype\": \"float32\"";
     for (const auto& base : {gpt2, llama}) {
-        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 0", "c.json: \"vocab_size\" is 0; a whole number from 1 was expected");
-        bad(base, "\"vocab_size\": 29", "\"vocab_size\": -29", "\"vocab_size\" is -29");
-        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 29.5", "\"vocab_size\" is 29.5");
-        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 1e18", "\"vocab_size\" is 1e+18");
+        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 0", "c.json: \"vocab_size\" is not a whole number from 1");
+        bad(base, "\"vocab_size\": 29", "\"vocab_size\": -29", "\"vocab_size\" is not a whole number from 1");
+        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 29.5", "\"vocab_size\" is not a whole number from 1");
+        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 1e18", "\"vocab_size\" is not a whole number from 1");
         bad(base, "\"vocab_size\": 29", "\"vocab_size\": 1000000000", "too large");
         bad(base, "\"vocab_size\": 29", "\"vocab_size\": \"29\"", "\"vocab_size\" has the wrong type");
         bad(base, "\"vocab_size\": 29", "\"vocab_size\": null", "\"vocab_size\" has the wrong type");
@@ -483,7 +483,7 @@ void broken_configs() {
     bad(gpt2, "\"n_layer\": 2", "\"n_layer\": 100000", "too large");
     bad(gpt2, "\"n_embd\": 32", "\"n_embd\": 536870912", "too large");
     bad(gpt2, "\"n_positions\": 16", "\"n_positions\": 999999999", "too large");
-    bad(gpt2, "\"n_inner\": null", "\"n_inner\": 0", "\"n_inner\" is 0");
+    bad(gpt2, "\"n_inner\": null", "\"n_inner\": 0", "\"n_inner\" is not a whole number from 1");
     bad(gpt2, "\"gelu_new\"", "\"relu\"", "\"activation_function\" asks for what nanogpt does not do; it knows only gelu_new");
     bad(gpt2, "\"gelu_new\"", "\"gelu\"", "\"activation_function\" asks for");
     good(gpt2, "\"gelu_new\"", "\"gelu_pytorch_tanh\"");
@@ -520,7 +520,7 @@ void broken_configs() {
         check_error([&] { config_from_json(changed, "c.json"); }, "c.json: \"" + name + "\" has an unknown value", name);
     }
     bad(base, "\"bias\": true", "\"bias\": 1", "\"bias\" has the wrong type");
-    bad(base, "\"n_hidden\": 512", "\"n_hidden\": 0", "\"n_hidden\" is 0");
+    bad(base, "\"n_hidden\": 512", "\"n_hidden\": 0", "\"n_hidden\" is not a whole number from 1");
     bad(base, "\"n_head\": 4,", "", "\"n_head\" is missing");
 }
 
@@ -729,8 +729,8 @@ void logs() {
     check_equal(read_log(path, -1).size(), 0u, "no rows");
     write(path, log_header + a.csv() + b.csv().substr(0, 9));
     check_equal(read_log(path, 20).size(), 1u, "a row that a kill cut off");
-    write(path, std::string(log_header) + "x,y\n\n" + b.csv());
-    check_equal(read_log(path, 20).size(), 1u, "lines that are no rows");
+    write(path, std::string(log_header) + "\n" + b.csv());
+    check_equal(read_log(path, 20).size(), 1u, "an empty line");
     write(path, "");
     check_equal(read_log(path, 20).size(), 0u, "an empty log");
     check_error([&] { read_log(path + ".not", 20); }, "cannot read", "no log");

@@ -8,6 +8,7 @@ constexpr bool is_double = sizeof(real) == 8;
 Config preset(bool llama) {
     Config c;
     c.vocab_size = 7, c.block_size = 6, c.n_layer = 2, c.n_head = 2, c.n_embd = 8, c.n_hidden = llama ? 11 : 13;
+    c.norm_eps = 0.05;  // as differences by the inputs of a norm are sharp only where these are not small beside 1; the golden models have 1e-5
     if (llama) c.norm = Norm::rms, c.pos = Position::rope, c.mlp = Mlp::swiglu, c.bias = false;
     return c;
 }
@@ -21,7 +22,7 @@ std::string describe(const Config& c) {
 
 // Weights at which every part of the model matters: unlike the starting values, no bias is 0, no gain 1, and the attention is not even.
 void set_weights(Parameters& weights, const Config& c) {
-    const double size = c.wiring == Wiring::plain ? 1.5 : 1;  // as products of small numbers vanish (T20)
+    const double size = c.wiring == Wiring::plain ? 1.2 : 1;  // as products of small numbers vanish (T20)
     for (const Tensor& t : weights.tensors) {
         const bool gain = t.rows == 0 && t.start == 1;
         const Numbers values = normals(t.size(), t.rows == 0 ? 0.3 : size / std::sqrt(double(std::min(t.rows, t.cols))), gain ? 1 : 0);
@@ -246,20 +247,29 @@ void test_golden(const std::string& model) {
     const Json settings = {fields.get<Json::Object>("optimizer")};
     const Fields f(settings, "optimizer");
     const auto number = [&](const char* list, idx s) { return *fields.get<Json::Array>(list).at(std::size_t(s)).as<double>(); };
-    AdamW adam(gpt.weights);
-    adam.beta1 = f.get<double>("beta1"), adam.beta2 = f.get<double>("beta2"), adam.eps = f.get<double>("eps");
-    adam.weight_decay = f.get<double>("weight_decay");
-    std::fill_n(gpt.gradients.memory.data(), gpt.gradients.memory.size(), real(0));
-    for (idx s = 0; s < steps; s++) {
-        forward(s);
-        check_close(gpt.loss(batch.targets.data(), 1), number("losses", s), tolerance, text(model, ", loss of step ", s));
-        gpt.backward(batch.inputs.data());
-        const double norm = gradient_norm(gpt.gradients);
-        check_close(norm, number("grad_norms", s), tolerance, text(model, ", gradient norm of step ", s));
-        adam.update(gpt.weights, gpt.gradients, f.get<double>("lr"), clip_factor(norm, f.get<double>("grad_clip")), s + 1);
+    // AdamW's first step divides each gradient by its own size. Where a gradient is small only because its terms cancel (one element of
+    // h.0.mlp.c_proj.weight: 2e-8 where the others are 1e-2), float's rounding decides how far that weight goes, and the norms of the next
+    // steps then differ by 1.2e-5. So the ten steps are taken twice: from our own gradients, and with the expected ones, as read above, in
+    // the first step. Norms in float are compared the second time.
+    for (const bool own : {true, false}) {
+        directory.load(gpt.weights);
+        std::fill_n(gpt.gradients.memory.data(), gpt.gradients.memory.size(), real(0));
+        AdamW adam(gpt.weights);
+        adam.beta1 = f.get<double>("beta1"), adam.beta2 = f.get<double>("beta2"), adam.eps = f.get<double>("eps");
+        adam.weight_decay = f.get<double>("weight_decay");
+        for (idx s = 0; s < steps; s++) {
+            forward(s);
+            check_close(gpt.loss(batch.targets.data(), 1), number("losses", s), tolerance, text(model, ", loss of step ", s));
+            gpt.backward(batch.inputs.data());
+            const double norm = gradient_norm(gpt.gradients);
+            if (is_double || !own) check_close(norm, number("grad_norms", s), tolerance, text(model, ", gradient norm of step ", s));
+            if (s == 0 && !own)
+                for (const NamedView& view : named_views(gpt.config, gpt.gradients)) expected.read("grad." + view.name, view);
+            adam.update(gpt.weights, gpt.gradients, f.get<double>("lr"), clip_factor(norm, f.get<double>("grad_clip")), s + 1);
+        }
+        forward(0);
+        check_close(gpt.loss(batch.targets.data()), fields.get<double>("loss_on_tokens0_after_10_steps"), tolerance, model + ", loss after ten steps");
     }
-    forward(0);
-    check_close(gpt.loss(batch.targets.data()), fields.get<double>("loss_on_tokens0_after_10_steps"), tolerance, model + ", loss after ten steps");
 
     // A text's mean loss, over windows of which the last is short; whatever the number of windows taken at once.
     directory.load(gpt.weights);

@@ -282,27 +282,26 @@ void json() {
     };
     for (const Bad& b : bad) check_error([&] { JsonParser(b.json, "j").parse(); }, b.message, "JSON " + b.json.substr(0, 40));
     std::string nested = std::string(64, '[') + std::string(64, ']');
-    check(!JsonParser(nested, "j").parse().null(), "64 arrays in each other");
+    check(JsonParser(nested, "j").parse().as<Json::Array>() != nullptr, "64 arrays in each other");
     check_error([&] { JsonParser('[' + nested + "1]", "j").parse(); }, "is missing", "65 arrays");
     std::string objects;
     for (int i = 0; i < 70; i++) objects += "{\"a\":";
     check_error([&] { JsonParser(objects, "j").parse(); }, "nested too deeply", "objects in each other");
 
     const Json parsed = JsonParser(R"({"n":-1.25e2,"s":"\ud83d\ude00\n","a":[true,null],"z":null})", "j").parse();
-    check_equal(*parsed.find("n")->as<double>(), -125.0, "a number");
-    check_equal(*parsed.find("s")->as<std::string>(), "😀\n", "a string with escapes");
-    check(parsed.find("a")->as<Json::Array>()->at(1).null() && *parsed.find("a")->as<Json::Array>()->at(0).as<bool>(), "an array");
-    check(!parsed.find("q") && !parsed.find("n")->find("x"), "members that are not there");
-
     const Fields f(parsed, "file");
-    check(f.has("n") && !f.has("z") && !f.has("q"), "null counts as absent");
+    check_equal(f.get<double>("n"), -125.0, "a number");
+    check_equal(f.get<std::string>("s"), "😀\n", "a string with escapes");
+    const auto& array = f.get<Json::Array>("a");
+    check(array.size() == 2 && *array[0].as<bool>() && array[1].as<std::nullptr_t>(), "an array");
+    check(f.find("n") && !f.find("z") && !f.find("q"), "null counts as absent");
     check_error([&] { f.get<double>("q"); }, "file: \"q\" is missing", "a missing field");
     check_error([&] { f.get<double>("s"); }, "file: \"s\" has the wrong type", "a field of another type");
-    check_error([&] { f.integer("n", 0); }, "file: \"n\" is -125; a whole number from 0", "an integer below its least");
-    check_error([&] { Fields(*parsed.find("n"), "file"); }, "file: a JSON object was expected", "a number for an object");
+    check_error([&] { f.whole("n", 0); }, "file: \"n\" is not a whole number from 0", "an integer below its least");
+    check_error([&] { Fields(*f.find("n"), "file"); }, "file: a JSON object was expected", "a number for an object");
     for (const char* number : {"1.5", "1e10", "-1"}) {
         const Json one = JsonParser(text("{\"n\":", number, "}"), "j").parse();
-        check_error([&] { Fields(one, "file").integer("n", 0); }, "a whole number from 0 was expected", number);
+        check_error([&] { Fields(one, "file").whole("n", 0); }, "is not a whole number from 0", number);
     }
 
     std::string all;  // every code point through json_quote and back
