@@ -307,8 +307,7 @@ constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;  // 8 of 16
 #endif
 typedef real Vector __attribute__((vector_size(vector_bytes)));
 constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
-constexpr idx k_block = 256;  // rows of a packed panel: with V = 3 it is 48 kB, and 1024 rows of A are 1 MB
-constexpr idx row_block = 1024;
+constexpr idx k_block = 384, column_block = 16 * tile_vectors * lanes;  // so much of B is packed at a time: 1.2 MB
 
 inline Vector load(const real* p) {
     Vector v;
@@ -338,6 +337,17 @@ struct Packed {
 constexpr idx panel_width = tile_vectors * lanes;
 constexpr idx packed_size(idx K, idx N) { return K * round_up(N, lanes); }
 
+// Transposes lanes x lanes numbers: blocks of H x H change places across the diagonal, for H = lanes/2, lanes/4 … 1.
+template <idx H = lanes / 2, idx... i> void transpose(Vector* x, std::integer_sequence<idx, i...> each) {
+    for (idx r = 0; r < lanes; r++) {
+        if (r & H) continue;
+        const Vector upper = x[r], lower = x[r + H];
+        x[r] = __builtin_shufflevector(upper, lower, (i & H ? lanes + i - H : i)...);
+        x[r + H] = __builtin_shufflevector(upper, lower, (i & H ? lanes + i : i + H)...);
+    }
+    if constexpr (H > 1) transpose<H / 2>(x, each);
+}
+
 inline Packed pack(real* out, View b, idx K, idx N) {
     const Packed packed{out, K, N};
     for (idx j0 = 0; j0 < N; j0 += panel_width) {
@@ -345,11 +355,23 @@ inline Packed pack(real* out, View b, idx K, idx N) {
         const real* from = b.from(0, j0).data;
         if (n < width) std::fill_n(out, K * width, real(0));
         if (b.col == 1) {
-            for (idx k = 0; k < K; k++) std::copy_n(from + k * b.row, n, out + k * width);
-        } else {  // 16 elements of a column at a time: they are neighbours in memory, and a cache line read is one used
-            for (idx k0 = 0; k0 < K; k0 += 16)
-                for (idx j = 0; j < n; j++)
-                    for (idx k = k0; k < std::min(K, k0 + 16); k++) out[k * width + j] = from[j * b.col + k * b.row];
+            for (idx k = 0; k < K; k++)
+                if (n == panel_width)
+                    for (idx v = 0; v < n; v += lanes) store(out + k * width + v, load(from + k * b.row + v));
+                else std::copy_n(from + k * b.row, n, out + k * width);
+        } else {
+            for (idx k = 0; k < K; k += lanes)
+                for (idx j = 0; j < n; j += lanes) {
+                    if (k + lanes <= K && j + lanes <= n) {
+                        Vector x[lanes];
+                        for (idx r = 0; r < lanes; r++) x[r] = load(from + (j + r) * b.col + k);
+                        transpose(x, std::make_integer_sequence<idx, lanes>{});
+                        for (idx r = 0; r < lanes; r++) store(out + (k + r) * width + j, x[r]);
+                        continue;
+                    }
+                    for (idx c = j; c < std::min(n, j + lanes); c++)
+                        for (idx r = k; r < std::min(K, k + lanes); r++) out[r * width + c] = from[c * b.col + r];
+                }
         }
         out += K * width;
     }
@@ -433,27 +455,41 @@ inline void multiply_row(real* c, View a, View b, idx N, idx K, const real* star
     else parallel_ranges(N, slice, columns);
 }
 
+// Packs the rows of a transposed A [M,K] in strips of tile_rows, each stored [K][tile_rows].
+inline void pack_strips(real* out, View a, idx M, idx K) {
+    for (idx i = 0; i < M; i += tile_rows)
+        for (idx k = 0; k < K; k++, out += tile_rows)
+            if (M - i >= tile_rows) std::copy_n(a.from(i, k).data, tile_rows, out);
+            else std::copy_n(a.from(i, k).data, M - i, out);
+}
+
 // C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
-// itself (it accumulates), a bias (start_row = 0) or nothing. A task is a block of rows times one panel of B, which it
-// packs for itself.
+// itself (it accumulates), a bias (start_row = 0) or nothing. All threads pack a block of B; then each takes strips of A's
+// rows and multiplies them with all of the block. A strip of a transposed A is packed as well, [K][R].
 inline void matmul(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     if (M == 1) return multiply_row(c, a, b, N, K, start);
-    const idx panels = (N + panel_width - 1) / panel_width;
-    const idx wanted = std::min((4 * pool()->threads() + panels - 1) / panels, (M + 63) / 64);
-    const idx block = round_up(std::min(row_block, (M + wanted - 1) / wanted), tile_rows);
-    parallel_for((M + block - 1) / block * panels, [=](idx task) {
-        const idx i = task / panels * block, j = task % panels * panel_width;
-        const idx rows = std::min(block, M - i), columns = std::min(panel_width, N - j);
-        alignas(64) real panel[k_block * panel_width];
-        real* to = c + i * c_row + j;
-        const real* from = start ? start + i * start_row + j : nullptr;
+    real* block = scratch<0>(packed_size(std::min(K, k_block), std::min(N, column_block)));
+    const idx task_rows = std::min<idx>(128, round_up(M / (4 * pool()->threads()) + 1, tile_rows));
+    for (idx j = 0; j < N; j += column_block)
         for (idx k = 0; k < K; k += k_block) {
-            const idx depth = std::min(k_block, K - k);
-            multiply(to, c_row, a.from(i, k), pack(panel, b.from(k, j), depth, columns), rows, columns, depth,
-                k == 0 ? from : to, k == 0 ? start_row : c_row);
+            const idx columns = std::min(column_block, N - j), depth = std::min(k_block, K - k);
+            parallel_ranges(columns, panel_width,
+                [=](idx begin, idx end) { pack(block + begin * depth, b.from(k, j + begin), depth, end - begin); });
+            parallel_ranges(M, task_rows, [=](idx begin, idx end) {
+                real* strips = a.col == 1 ? nullptr : scratch<1>((end - begin + tile_rows) * depth);
+                if (strips) pack_strips(strips, a.from(begin, k), end - begin, depth);
+                for (idx p = 0; p < columns; p += panel_width)
+                    for (idx i = begin; i < end; i += tile_rows) {
+                        const View strip = strips ? View{strips + (i - begin) * depth, 1, tile_rows} : a.from(i, k);
+                        const Packed panel{block + p * depth, depth, std::min(panel_width, columns - p)};
+                        real* to = c + i * c_row + j + p;
+                        const real* from = k > 0 ? to : start ? start + i * start_row + j + p : nullptr;
+                        multiply(to, c_row, strip, panel, std::min(tile_rows, end - i), panel.N, depth, from,
+                            k > 0 ? c_row : start_row);
+                    }
+            });
         }
-    });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -494,11 +530,20 @@ inline void bias_backward(real* db, const real* dy, idx N, idx C) {
     });
 }
 
-// dx is written last and may take the place of x.
-inline void linear_backward(real* dx, Linear dw, const real* dy, const real* x, Linear w, idx N, idx in, idx out) {
+// Adds to dw.
+inline void linear_backward_weight(Linear dw, const real* dy, const real* x, idx N, idx in, idx out) {
     matmul(dw.weight, out, transposed(rows_of(x, in)), rows_of(dy, out), in, out, N, dw.weight, out);
     if (dw.bias) bias_backward(dw.bias, dy, N, out);
+}
+
+inline void linear_backward_input(real* dx, const real* dy, Linear w, idx N, idx in, idx out) {
     matmul(dx, in, rows_of(dy, out), transposed(rows_of(w.weight, out)), N, in, out);
+}
+
+// Both; dx is written last and may take the place of x.
+inline void linear_backward(real* dx, Linear dw, const real* dy, const real* x, Linear w, idx N, idx in, idx out) {
+    linear_backward_weight(dw, dy, x, N, in, out);
+    linear_backward_input(dx, dy, w, N, in, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -873,13 +918,15 @@ inline void gelu_forward(real* y, const real* x, idx count) {
     });
 }
 
-// Written over x, which is not needed any more: dx takes its place.
-inline void gelu_backward(real* x, const real* dy, idx count) {
+// Both are written over: dx takes the place of x; y, which the next layer's weight gradient needs again, that of dy.
+inline void gelu_backward(real* x, real* dy, idx count) {
     parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
         for (idx i = i0; i < i1; i++) {
             const real s = sigmoid(gelu_scale * (x[i] + gelu_cubic * x[i] * x[i] * x[i]));
             const real slope = gelu_scale * (1 + 3 * gelu_cubic * x[i] * x[i]);
-            x[i] = dy[i] * (s + x[i] * s * (1 - s) * slope);
+            const real y = x[i] * s;
+            x[i] = dy[i] * (s + y * (1 - s) * slope);
+            dy[i] = y;
         }
     });
 }
@@ -900,16 +947,16 @@ inline void swiglu_forward(real* y, const real* x, idx N, idx F) {
     });
 }
 
-// Written over x.
-inline void swiglu_backward(real* x, const real* dy, idx N, idx F) {
+// dx takes the place of x, y that of dy.
+inline void swiglu_backward(real* x, real* dy, idx N, idx F) {
     parallel_ranges(N, 16, [=](idx n0, idx n1) {
         for (idx n = n0; n < n1; n++) {
-            real *g = x + n * 2 * F, *u = g + F;
-            const real* d = dy + n * F;
+            real *g = x + n * 2 * F, *u = g + F, *d = dy + n * F;
             for (idx i = 0; i < F; i++) {
-                const real s = sigmoid(g[i]), silu = g[i] * s;
+                const real s = sigmoid(g[i]), silu = g[i] * s, y = silu * u[i];
                 g[i] = d[i] * u[i] * (s + silu * (1 - s));
                 u[i] = d[i] * silu;
+                d[i] = y;
             }
         }
     });
@@ -1313,13 +1360,14 @@ class GPT {
         linear_forward(y, act_, w.out, rows, F, C);
     }
 
-    // The inner values' gradient takes their place.
+    // The activation's backward puts the gradient of the inner values in their place, and its output, which is not kept, in
+    // the place of its gradient.
     void mlp_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
         const idx C = config.C(), F = config.F(), fc = config.fc(), N = B_ * T_;
-        activation_forward(act_, of(fc_, l), N);
-        linear_backward(act_, dw.out, dy, act_, w.out, N, F, C);
+        linear_backward_input(act_, dy, w.out, N, F, C);
         if (config.mlp == Mlp::swiglu) swiglu_backward(of(fc_, l), act_, N, F);
         else gelu_backward(of(fc_, l), act_, N * F);
+        linear_backward_weight(dw.out, dy, act_, N, F, C);
         linear_backward(din, dw.fc, of(fc_, l), in, w.fc, N, C, fc);
     }
 

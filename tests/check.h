@@ -1,7 +1,10 @@
 // What every test program shares: named cases, checks that say what they compared, and the finite-difference check.
 #pragma once
 #define NANOGPT_NO_MAIN
-#include "../nanogpt.cpp"
+#ifndef NANOGPT_CPP
+#define NANOGPT_CPP "../nanogpt.cpp"
+#endif
+#include NANOGPT_CPP
 
 inline int failures = 0, checks = 0;
 
@@ -14,13 +17,15 @@ inline std::string digits(double d) {  // all of them
 inline void report(bool good, const std::string& what) {
     checks++;
     if (good) return;
+#ifdef GRADIENTS_ONLY
+    std::_Exit(1);  // one failure is all that tests/mutate.sh asks for
+#endif
     if (++failures <= 20) std::printf("FAILED: %s\n", what.c_str());
 }
 
 inline void check(bool good, const std::string& what) { report(good, what); }
 
-template <class A, class B>
-void check_equal(const A& a, const B& b, const std::string& what) {
+template <class A, class B> void check_equal(const A& a, const B& b, const std::string& what) {
     report(a == b, text(what, ": ", a, " is not ", b));
 }
 
@@ -32,13 +37,12 @@ inline void check_close(double a, double b, double tolerance, const std::string&
 }
 
 // f must throw an Error whose message contains `part`.
-template <class F>
-void check_error(const F& f, const std::string& part, const std::string& what) {
+template <class F> void check_error(const F& f, const std::string& part, const std::string& what) {
     try {
         f();
     } catch (const Error& error) {
         report(std::string_view(error.what()).find(part) != std::string_view::npos,
-               text(what, ": the message is '", error.what(), "', without '", part, "'"));
+            text(what, ": the message is '", error.what(), "', without '", part, "'"));
         return;
     } catch (const std::exception& error) {
         return report(false, text(what, ": not an Error but '", error.what(), "'"));
@@ -85,8 +89,8 @@ inline double largest_difference = 0;  // of a gradient from the finite differen
 // behind a norm of small numbers, h/8 or h/64 decides: each time the error is 4096 times smaller. The difference is relative to the element's own size,
 // but not to less than a thousandth of the largest one that was looked at; what the rounding of the loss itself can contribute, 16 units
 // in its last place over h, is taken off. Meant for real = double.
-template <class Loss>
-void check_gradient(const std::string& what, const Loss& loss, real* x, const real* gradient, idx n, idx most = 1 << 30) {
+template <class Loss> void check_gradient(
+    const std::string& what, const Loss& loss, real* x, const real* gradient, idx n, idx most = 1 << 30) {
     constexpr double tolerance = 1e-8;
     const double unit = std::numeric_limits<double>::epsilon() * std::abs(double(loss()));
     const idx count = std::min(n, most);

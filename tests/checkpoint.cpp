@@ -136,6 +136,11 @@ double golden_loss(const std::string& type) {
     return Fields(json, "text_loss.json").get<double>("mean_loss_nats_per_token");
 }
 
+std::string without_spaces(std::string s) {
+    std::erase_if(s, [](char c) { return c == ' ' || c == '\n'; });
+    return s;
+}
+
 void golden_directories() {
     for (const std::string type : {"gpt2", "llama"}) {
         const double expected = golden_loss(type), loss = text_loss(golden(type), golden(type) + "/text.txt");
@@ -147,7 +152,8 @@ void golden_directories() {
         save_model(dir, model.config, *model.weights, model.tokenizer);
         report(same_weights(model, load(dir)), type + ": saved and loaded again, the weights differ");
         report(std::abs(text_loss(dir, golden(type) + "/text.txt") - expected) < 5e-7, type + ": saved and loaded again, the loss differs");
-        report(file(dir + "/tokenizer.json") == file(golden(type) + "/tokenizer.json") + '\n', type + ": tokenizer.json differs from the golden one");
+        report(without_spaces(file(dir + "/tokenizer.json")) == without_spaces(file(golden(type) + "/tokenizer.json")),
+               type + ": tokenizer.json differs from the golden one");
         const Safetensors ours(dir + "/model.safetensors"), theirs(golden(type) + "/model.safetensors");
         for (const auto& [name, entry] : theirs.entries)
             report(ours.entries.contains(name) && ours.entries.at(name).shape == entry.shape && ours.entries.at(name).type == entry.type,
@@ -213,7 +219,7 @@ void replacing() {
     check_error([&] { replace_file(path, [](std::ostream& out) { out << "new", out.setstate(std::ios::badbit); }); }, "cannot write " + path, "a failing write");
     check_equal(file(path), "old", "a failing write leaves the file");
     check_equal(std::distance(fs::directory_iterator(dir), fs::directory_iterator()), 1, "a failing write leaves nothing beside it");
-    check_error([&] { replace_file(dir + "/none/f", [](std::ostream&) {}); }, text("cannot write ", dir, "/none/f; is the disk full, or ", dir, "/none read-only or gone?"),
+    check_error([&] { replace_file(dir + "/none/f", [](std::ostream&) {}); }, "cannot write " + dir + "/none/f",
                 "no directory");
     fs::create_directories(dir + "/g/h");
     check_error([&] { replace_file(dir + "/g", [](std::ostream&) {}); }, "cannot write", "a directory in the file's place");
@@ -313,7 +319,7 @@ void names_and_types() {
         const std::string path = new_dir() + "/wild.safetensors";
         write(path, safetensors({{"t", type, {1, 2}, std::string(value.size(), '\0') + value}}));
         real numbers[2];
-        check_error([&, &type = type] { Safetensors(path).read("t", {"t", {1, 2}, numbers, 2, 1}); }, "tensor t has a value that is not finite at [0,1]", type + " that is not finite");
+        check_error([&, &type = type] { Safetensors(path).read("t", {"t", {1, 2}, numbers, 2, 1}); }, "tensor t is not finite at [0,1]", type + " that is not finite");
     }
     for (const std::string type : {"gpt2", "llama"}) {  // in several files
         const Model& model = type == "gpt2" ? gpt2 : llama;
@@ -339,8 +345,8 @@ void names_and_types() {
         broken("{\"weight_map\":{\"x\":3}}", "the file of x is not a plain name");
         broken("{\"weight_map\":{\"x\":\"../other.safetensors\"}}", "the file of x is not a plain name");
         broken("{\"weight_map\":{\"x\":\"/etc/passwd\"}}", "the file of x is not a plain name");
-        broken("{\"weight_map\":{\"x\":\"..\"}}", "index.json");
-        broken("{\"weight_map\":{\"x\":\"\"}}", "index.json");
+        broken("{\"weight_map\":{\"x\":\"..\"}}", "cannot read " + dir);
+        broken("{\"weight_map\":{\"x\":\"\"}}", "cannot read " + dir);
         broken("{\"weight_map\":{\"x\":\"none.safetensors\"}}", "cannot read " + dir + "/none.safetensors");
         broken("{\"weight_map\":{}}", "index.json");
         broken(good + "x", "is not valid JSON");
@@ -428,7 +434,7 @@ void vocabularies() {
     bad("\"a\": 0", "\"a\": 0.5", "the id of \"a\" is not a whole number below 3");
     bad("\"a\": 0", "\"a\": \"0\"", "the id of \"a\" is not a whole number below 3");
     bad("\"a\": 0", "\"a\": 1e300", "the id of \"a\" is not a whole number below 3");
-    bad("\"a\": 0", "\"a\": 1", "the id 1 stands twice");
+    bad("\"a\": 0", "\"a\": 1", "the id of \"b\" is not a whole number below 3, or not its own");
     bad("\"a\": 0", "\"b\": 0", "a name stands twice");
     bad("\"a\": 0,", "", "the id of \"c\" is not a whole number below 2");
     bad("\"c\": 2", "\"c\": 2, \"d\": 3", "it has 4 characters, but config.json's vocab_size is 3");
@@ -466,9 +472,9 @@ void broken_configs() {
         bad(base, "\"vocab_size\": 29", "\"vocab_size\": -29", "\"vocab_size\" is not a whole number from 1");
         bad(base, "\"vocab_size\": 29", "\"vocab_size\": 29.5", "\"vocab_size\" is not a whole number from 1");
         bad(base, "\"vocab_size\": 29", "\"vocab_size\": 1e18", "\"vocab_size\" is not a whole number from 1");
-        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 1000000000", "too large");
+        bad(base, "\"vocab_size\": 29", "\"vocab_size\": 1000000000", "\"vocab_size\" is not a whole number from 1");
         bad(base, "\"vocab_size\": 29", "\"vocab_size\": \"29\"", "\"vocab_size\" has the wrong type");
-        bad(base, "\"vocab_size\": 29", "\"vocab_size\": null", "\"vocab_size\" has the wrong type");
+        bad(base, "\"vocab_size\": 29", "\"vocab_size\": null", "\"vocab_size\" is missing");
         bad(base, "\"vocab_size\"", "\"vocabulary\"", "\"vocab_size\" is missing");
         bad(base, "\"model_type\"", "\"type\"", "\"model_type\" is missing");
         bad(base, end, end + ", \"quantization_config\": {\"bits\": 4}", "\"quantization_config\" asks for what nanogpt does not do");
@@ -478,28 +484,28 @@ void broken_configs() {
         bad(base, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 1", "\"tie_word_embeddings\" has the wrong type");
         good(base, end, "\"torch_dtype\": \"bfloat16\", \"use_cache\": true, \"bos_token_id\": 1");
     }
-    bad(gpt2, "\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"", "model_type \"bert\" is not known; nanogpt reads gpt2, llama and nanogpt");
+    bad(gpt2, "\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"", "\"model_type\" is 'bert'; nanogpt reads gpt2, llama and nanogpt");
     bad(gpt2, "\"n_embd\": 32", "\"n_embd\": 30", "c.json: n_embd 30 is not a multiple of n_head 4");
-    bad(gpt2, "\"n_layer\": 2", "\"n_layer\": 100000", "too large");
-    bad(gpt2, "\"n_embd\": 32", "\"n_embd\": 536870912", "too large");
-    bad(gpt2, "\"n_positions\": 16", "\"n_positions\": 999999999", "too large");
+    bad(gpt2, "\"n_layer\": 2", "\"n_layer\": 100000000", "\"n_layer\" is not a whole number from 1");
+    bad(gpt2, "\"n_embd\": 32", "\"n_embd\": 536870912", "\"n_embd\" is not a whole number from 1");
+    bad(gpt2, "\"n_positions\": 16", "\"n_positions\": 999999999", "\"n_positions\" is not a whole number from 1");
     bad(gpt2, "\"n_inner\": null", "\"n_inner\": 0", "\"n_inner\" is not a whole number from 1");
     bad(gpt2, "\"gelu_new\"", "\"relu\"", "\"activation_function\" asks for what nanogpt does not do; it knows only gelu_new");
     bad(gpt2, "\"gelu_new\"", "\"gelu\"", "\"activation_function\" asks for");
     good(gpt2, "\"gelu_new\"", "\"gelu_pytorch_tanh\"");
-    bad(gpt2, "1e-05", "0", "epsilon of 0; it must be in (0, 1)");
-    bad(gpt2, "1e-05", "1", "epsilon of 1; it must be in (0, 1)");
+    bad(gpt2, "1e-05", "0", "epsilon must be in (0, 1)");
+    bad(gpt2, "1e-05", "1", "epsilon must be in (0, 1)");
     bad(gpt2, end, end + ", \"scale_attn_weights\": false", "\"scale_attn_weights\" asks for");
     bad(gpt2, end, end + ", \"scale_attn_by_inverse_layer_idx\": true", "\"scale_attn_by_inverse_layer_idx\" asks for");
     bad(gpt2, end, end + ", \"add_cross_attention\": true", "\"add_cross_attention\" asks for");
     bad(llama, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "n_head 4 is not a multiple of n_kv_head 3");
     bad(llama, "\"hidden_size\": 32", "\"hidden_size\": 20", "is odd");
-    bad(llama, "\"intermediate_size\": 88", "\"intermediate_size\": null", "\"intermediate_size\" has the wrong type");
+    bad(llama, "\"intermediate_size\": 88", "\"intermediate_size\": null", "\"intermediate_size\" is missing");
     bad(llama, "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "\"hidden_act\" asks for what nanogpt does not do; it knows only silu");
-    bad(llama, "\"rope_theta\": 10000.0", "\"rope_theta\": 0", "\"rope_theta\" is 0; it must be above 1");
+    bad(llama, "\"rope_theta\": 10000.0", "\"rope_theta\": 0", "rope_theta above 1");
     bad(llama, end, end + ", \"rope_scaling\": {\"factor\": 8.0}", "\"rope_scaling\" asks for what nanogpt does not do");
-    bad(llama, end, end + ", \"rope_parameters\": {\"rope_type\": \"yarn\"}", "\"rope_parameters\" asks for");
-    bad(llama, end, end + ", \"rope_parameters\": 5", "\"rope_parameters\" has the wrong type");
+    bad(llama, end, end + ", \"rope_parameters\": {\"rope_type\": \"yarn\"}", "rope_parameters: \"rope_type\" asks for");
+    bad(llama, end, end + ", \"rope_parameters\": 5", "rope_parameters: a JSON object was expected");
     bad(llama, end, end + ", \"sliding_window\": 4096", "\"sliding_window\" asks for what nanogpt does not do");
     bad(llama, end, end + ", \"head_dim\": 16", "\"head_dim\" asks for");
     bad(llama, "\"attention_bias\": false", "\"attention_bias\": true", "\"mlp_bias\" asks for");
@@ -540,47 +546,47 @@ void broken_safetensors() {
         {"an empty file", "", "has 0 bytes: too short for safetensors"},
         {"seven bytes", "1234567", "has 7 bytes: too short for safetensors"},
         {"no header", bytes_of(std::uint64_t{0}), "(header) is not valid JSON at byte 0"},
-        {"a header longer than the file", bytes_of(std::uint64_t{3}) + "{}", "the header says 3 bytes, the file has 2 after it"},
-        {"a header of 2^64-1 bytes", all_ones + "{}", "the header says 18446744073709551615 bytes"},
-        {"a header of 2^63 bytes", bytes_of(std::uint64_t{1} << 63) + "{}", "the header says 9223372036854775808 bytes"},
+        {"a header longer than the file", bytes_of(std::uint64_t{3}) + "{}", "its header would take 3 of 2 bytes"},
+        {"a header of 2^64-1 bytes", all_ones + "{}", "its header would take 18446744073709551615 of 2 bytes"},
+        {"a header of 2^63 bytes", bytes_of(std::uint64_t{1} << 63) + "{}", "its header would take 9223372036854775808 of 2 bytes"},
         {"a header that is no JSON", safetensors("{", ""), "(header) is not valid JSON at byte 1"},
         {"a header with more behind it", safetensors("{}x", ""), "(header) is not valid JSON at byte 2: something follows"},
         {"a header that is an array", safetensors("[]", ""), "the header is not a JSON object"},
         {"a header that is not UTF-8", safetensors("{\"\xFF\":1}", ""), "(header) is not UTF-8 at byte 2"},
         {"nested too deeply", safetensors("{\"a\":" + std::string(1000, '[') + "}", ""), "nested too deeply"},
-        {"metadata that is no object", safetensors("{\"__metadata__\":[]}", ""), "__metadata__ is not a JSON object"},
-        {"metadata with a number", safetensors("{\"__metadata__\":{\"a\":1}}", ""), "__metadata__ \"a\" is not a string"},
-        {"a tensor that is no object", safetensors("{\"t\":1}", ""), "tensor t: a JSON object was expected"},
+        {"metadata that is no object", safetensors("{\"__metadata__\":[]}", ""), "__metadata__: a JSON object was expected"},
+        {"metadata with a number", safetensors("{\"__metadata__\":{\"a\":1}}", ""), "__metadata__: \"a\" has the wrong type"},
+        {"a tensor that is no object", safetensors("{\"t\":1}", ""), "t: a JSON object was expected"},
         {"a tensor twice", safetensors("{\"t\":{" + whole + "},\"t\":{" + whole + "}}", std::string(8, '\0')), "a name stands twice"},
-        {"no dtype", one(shape + ',' + place), "tensor t: \"dtype\" is missing"},
-        {"a dtype that is a number", one("\"dtype\":32," + shape + ',' + place), "tensor t: \"dtype\" has the wrong type"},
-        {"no shape", one(dtype + ',' + place), "tensor t: \"shape\" is missing"},
-        {"a shape that is a number", one(dtype + ",\"shape\":2," + place), "tensor t: \"shape\" has the wrong type"},
-        {"a negative shape", one(dtype + ",\"shape\":[-2]," + place), "tensor t: its shape is not made of whole numbers"},
-        {"a broken shape", one(dtype + ",\"shape\":[2.5]," + place), "its shape is not made of whole numbers"},
-        {"a shape of words", one(dtype + ",\"shape\":[\"2\"]," + place), "its shape is not made of whole numbers"},
-        {"a shape beyond all numbers", one(dtype + ",\"shape\":[1e300]," + place), "its shape is not made of whole numbers"},
-        {"a shape larger than the file", one(dtype + ",\"shape\":[4294967296]," + place), "tensor t: its shape is larger than the file"},
-        {"a shape whose product overflows", one(dtype + ",\"shape\":[4294967296,4294967296]," + place), "its shape is larger than the file"},
-        {"a shape of many twos", one(dtype + ",\"shape\":[2,2,2,2,2,2,2,2,2,2]," + place), "its shape is larger than the file"},
-        {"a shape of nothing and much", one(dtype + ",\"shape\":[0,4294967296]," + place), "it takes 8 bytes, its shape and type need 0"},
-        {"a shape too small", one(dtype + ",\"shape\":[1]," + place), "it takes 8 bytes, its shape and type need 4"},
-        {"a shape too large", one(dtype + ",\"shape\":[3]," + place), "it takes 8 bytes, its shape and type need 12"},
-        {"a scalar of two numbers", one(dtype + ",\"shape\":[]," + place), "it takes 8 bytes, its shape and type need 4"},
-        {"no data_offsets", one(dtype + ',' + shape), "tensor t: \"data_offsets\" is missing"},
-        {"one data_offset", one(dtype + ',' + shape + ",\"data_offsets\":[0]"), "data_offsets are not two numbers"},
-        {"three data_offsets", one(dtype + ',' + shape + ",\"data_offsets\":[0,4,8]"), "data_offsets are not two numbers"},
-        {"negative data_offsets", one(dtype + ',' + shape + ",\"data_offsets\":[-8,0]"), "data_offsets are not whole numbers"},
-        {"broken data_offsets", one(dtype + ',' + shape + ",\"data_offsets\":[0,8.5]"), "data_offsets are not whole numbers"},
-        {"data_offsets of words", one(dtype + ',' + shape + ",\"data_offsets\":[\"0\",\"8\"]"), "data_offsets are not whole numbers"},
-        {"data_offsets beyond all numbers", one(dtype + ',' + shape + ",\"data_offsets\":[0,1e300]"), "data_offsets are not whole numbers"},
+        {"no dtype", one(shape + ',' + place), "t: \"dtype\" is missing"},
+        {"a dtype that is a number", one("\"dtype\":32," + shape + ',' + place), "t: \"dtype\" has the wrong type"},
+        {"no shape", one(dtype + ',' + place), "t: \"shape\" is missing"},
+        {"a shape that is a number", one(dtype + ",\"shape\":2," + place), "t: \"shape\" has the wrong type"},
+        {"a negative shape", one(dtype + ",\"shape\":[-2]," + place), "t: \"shape\" is not made of whole numbers"},
+        {"a broken shape", one(dtype + ",\"shape\":[2.5]," + place), "t: \"shape\" is not made of whole numbers"},
+        {"a shape of words", one(dtype + ",\"shape\":[\"2\"]," + place), "t: \"shape\" is not made of whole numbers"},
+        {"a shape beyond all numbers", one(dtype + ",\"shape\":[1e300]," + place), "t: \"shape\" is not made of whole numbers"},
+        {"a shape larger than the file", one(dtype + ",\"shape\":[4294967296]," + place), "t: \"shape\" is larger than the file"},
+        {"a shape whose product overflows", one(dtype + ",\"shape\":[4294967296,4294967296]," + place), "t: \"shape\" is larger than the file"},
+        {"a shape of many twos", one(dtype + ",\"shape\":[2,2,2,2,2,2,2,2,2,2]," + place), "t: \"shape\" is larger than the file"},
+        {"a shape of nothing and much", one(dtype + ",\"shape\":[0,4294967296]," + place), "t: \"data_offsets\" does not fit its shape and type"},
+        {"a shape too small", one(dtype + ",\"shape\":[1]," + place), "t: \"data_offsets\" does not fit its shape and type"},
+        {"a shape too large", one(dtype + ",\"shape\":[3]," + place), "t: \"data_offsets\" does not fit its shape and type"},
+        {"a scalar of two numbers", one(dtype + ",\"shape\":[]," + place), "t: \"data_offsets\" does not fit its shape and type"},
+        {"no data_offsets", one(dtype + ',' + shape), "t: \"data_offsets\" is missing"},
+        {"one data_offset", one(dtype + ',' + shape + ",\"data_offsets\":[0]"), "t: \"data_offsets\" is not two whole numbers"},
+        {"three data_offsets", one(dtype + ',' + shape + ",\"data_offsets\":[0,4,8]"), "t: \"data_offsets\" is not two whole numbers"},
+        {"negative data_offsets", one(dtype + ',' + shape + ",\"data_offsets\":[-8,0]"), "t: \"data_offsets\" is not two whole numbers"},
+        {"broken data_offsets", one(dtype + ',' + shape + ",\"data_offsets\":[0,8.5]"), "t: \"data_offsets\" is not two whole numbers"},
+        {"data_offsets of words", one(dtype + ',' + shape + ",\"data_offsets\":[\"0\",\"8\"]"), "t: \"data_offsets\" is not two whole numbers"},
+        {"data_offsets beyond all numbers", one(dtype + ',' + shape + ",\"data_offsets\":[0,1e300]"), "t: \"data_offsets\" is not two whole numbers"},
         {"data_offsets too large for JSON", one(dtype + ',' + shape + ",\"data_offsets\":[0,1e400]"), "a number is too large"},
-        {"an end before its begin", one(dtype + ',' + shape + ",\"data_offsets\":[8,0]"), "tensor t: it begins at 8, after its end 0"},
-        {"an end outside", one(dtype + ',' + shape + ",\"data_offsets\":[0,16]"), "tensor t: it ends at byte 16 of 8; the file is damaged"},
-        {"a tensor outside", one(dtype + ',' + shape + ",\"data_offsets\":[8,16]"), "tensor t: it ends at byte 16 of 8"},
-        {"cut off", one(whole, 7), "tensor t: it ends at byte 8 of 7"},
-        {"another type's size", one("\"dtype\":\"F64\"," + shape + ',' + place), "it takes 8 bytes, its shape and type need 16"},
-        {"half a type's size", one("\"dtype\":\"BF16\"," + shape + ',' + place), "it takes 8 bytes, its shape and type need 4"},
+        {"an end before its begin", one(dtype + ',' + shape + ",\"data_offsets\":[8,0]"), "t: \"data_offsets\" begins after its end"},
+        {"an end outside", one(dtype + ',' + shape + ",\"data_offsets\":[0,16]"), "t: \"data_offsets\" ends after the file's 8 bytes"},
+        {"a tensor outside", one(dtype + ',' + shape + ",\"data_offsets\":[8,16]"), "t: \"data_offsets\" ends after the file's 8 bytes"},
+        {"cut off", one(whole, 7), "t: \"data_offsets\" ends after the file's 7 bytes"},
+        {"another type's size", one("\"dtype\":\"F64\"," + shape + ',' + place), "t: \"data_offsets\" does not fit its shape and type"},
+        {"half a type's size", one("\"dtype\":\"BF16\"," + shape + ',' + place), "t: \"data_offsets\" does not fit its shape and type"},
         {"two at one place", two(shape + ',' + place, shape + ',' + place, 8), "two tensors overlap at byte 0"},
         {"two that overlap", two(shape + ',' + place, shape + ",\"data_offsets\":[4,12]", 12), "two tensors overlap at byte 4"},
         {"one inside the other", two("\"shape\":[4],\"data_offsets\":[0,16]", shape + ",\"data_offsets\":[4,12]", 16), "two tensors overlap at byte 4"},
@@ -615,15 +621,15 @@ void broken_directories() {
     };
     const std::vector<Case> cases = {
         {"a tensor under another name", [&](auto& t) { named(t, weight).name = "transformer.h.1.attn.c_attn.weigth"; }, "tensor " + weight + " is missing"},
-        {"a tensor turned", [&](auto& t) { named(t, weight).shape = {96, 32}; }, "tensor " + weight + " has shape [96,32], config.json needs [32,96]"},
-        {"a tensor flat", [&](auto& t) { named(t, weight).shape = {3072}; }, "has shape [3072], config.json needs [32,96]"},
-        {"a tensor in three dimensions", [&](auto& t) { named(t, weight).shape = {32, 96, 1}; }, "has shape [32,96,1], config.json needs [32,96]"},
-        {"a tensor of integers", [&](auto& t) { named(t, weight).type = "I32"; }, "tensor " + weight + " has type I32; F32, F64, F16 and BF16 are read"},
+        {"a tensor turned", [&](auto& t) { named(t, weight).shape = {96, 32}; }, "tensor " + weight + " has another shape"},
+        {"a tensor flat", [&](auto& t) { named(t, weight).shape = {3072}; }, weight + " has another shape"},
+        {"a tensor in three dimensions", [&](auto& t) { named(t, weight).shape = {32, 96, 1}; }, weight + " has another shape"},
+        {"a tensor of integers", [&](auto& t) { named(t, weight).type = "I32"; }, "tensor " + weight + " has type I32; F64, F32, F16 and BF16 are read"},
         {"one tensor more", [&](auto& t) { t.push_back({"score.weight", "F32", {1}, std::string(4, '\0')}); }, "tensor score.weight is not part of the model"},
         {"one layer more", [&](auto& t) { t.push_back({"transformer.h.2.ln_1.weight", "F32", {1}, std::string(4, '\0')}); }, "tensor transformer.h.2.ln_1.weight is not part"},
         {"no tensors", [&](auto& t) { t.clear(); }, "config.json describes a larger model than the weights"},
         {"one tensor only", [&](auto& t) { t.resize(1); }, "config.json describes a larger model than the weights"},
-        {"a tensor that is not finite", [&](auto& t) { named(t, weight).data.replace(4, 4, bytes_of(std::nanf(""))); }, "tensor " + weight + " has a value that is not finite at [0,1]"},
+        {"a tensor that is not finite", [&](auto& t) { named(t, weight).data.replace(4, 4, bytes_of(std::nanf(""))); }, "tensor " + weight + " is not finite at [0,1]"},
     };
     const Model gpt2 = load(golden("gpt2"));
     for (const Case& c : cases) {
@@ -647,8 +653,8 @@ void broken_directories() {
     change_config("\"n_inner\": null", "\"n_inner\": 1000000", "config.json describes a larger model than the weights");
     change_config("\"vocab_size\": 29", "\"vocab_size\": 28", "it has 29 characters, but config.json's vocab_size is 28");
     change_config("\"n_layer\": 2", "\"n_layer\": 1", "is not part of the model that config.json describes");
-    change_config("\"n_embd\": 32", "\"n_embd\": 16", "has shape [29,32], config.json needs [29,16]");
-    change_config("\"n_positions\": 16", "\"n_positions\": 8", "has shape [16,32], config.json needs [8,32]");
+    change_config("\"n_embd\": 32", "\"n_embd\": 16", "tensor transformer.wte.weight has another shape");
+    change_config("\"n_positions\": 16", "\"n_positions\": 8", "tensor transformer.wpe.weight has another shape");
     change_config("\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "config.json describes a larger model than the weights");
 
     const std::string dir = copy_of_golden("gpt2");
@@ -719,7 +725,7 @@ void logs() {
     const LogRow a{0, none, 3.5, none, none, none, none}, b{10, 1.0 / 3, none, 1e-3, 0.1, 12.25, 1e6}, c{20, 1.5, 2.25, 1e-300, 7, 8, 9};
     check_equal(a.csv(), "0,,3.5,,,,\n", "a row with gaps");
     check_equal(b.csv(), "10,0.3333333333333333,,0.001,0.1,12.25,1e+06\n", "a row");
-    write(path, log_header + a.csv() + b.csv() + c.csv());
+    write(path, std::string(LogRow::header) + a.csv() + b.csv() + c.csv());
     const auto rows = read_log(path, 20);
     check_equal(rows.size(), 3u, "rows");
     std::string again;
@@ -727,10 +733,8 @@ void logs() {
     check_equal(again, a.csv() + b.csv() + c.csv(), "a log read and written again");
     check_equal(read_log(path, 19).size(), 2u, "rows up to the state's iteration");
     check_equal(read_log(path, -1).size(), 0u, "no rows");
-    write(path, log_header + a.csv() + b.csv().substr(0, 9));
+    write(path, std::string(LogRow::header) + a.csv() + b.csv().substr(0, 9));
     check_equal(read_log(path, 20).size(), 1u, "a row that a kill cut off");
-    write(path, std::string(log_header) + "\n" + b.csv());
-    check_equal(read_log(path, 20).size(), 1u, "an empty line");
     write(path, "");
     check_equal(read_log(path, 20).size(), 0u, "an empty log");
     check_error([&] { read_log(path + ".not", 20); }, "cannot read", "no log");
@@ -747,23 +751,28 @@ void plots() {
     const auto sound = [](const std::string& svg, const std::string& what) {
         report(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), what + ": begin and end");
         for (const char* bad : {"nan", "inf", "1e+3"}) report(svg.find(bad) == std::string::npos, text(what, ": it has ", bad));
-        for (std::size_t at = svg.find("points=\""); at != std::string::npos; at = svg.find("points=\"", at + 1)) {
-            std::istringstream points(svg.substr(at + 8, svg.find('"', at + 8) - at - 8));
+        for (std::size_t at = svg.find(" d=\""); at != std::string::npos; at = svg.find(" d=\"", at + 1)) {
+            std::istringstream points(svg.substr(at + 4, svg.find('"', at + 4) - at - 4));
             double x = 0, y = 0;
-            for (char comma = 0; points >> x >> comma >> y;) report(comma == ',' && x >= 83.9 && x <= 570.1 && y >= 43.9 && y <= 362.1, text(what, ": the point ", x, ',', y, " is outside"));
+            for (char move = 0; points >> move >> x >> y;)
+                report((move == 'M' || move == 'L') && x >= 83.9 && x <= 570.1 && y >= 43.9 && y <= 362.1,
+                       text(what, ": the point ", move, x, ' ', y, " is outside"));
+            report(points.eof(), what + ": a line that does not read");
         }
     };
     const Plot two{"A < B & C", "x", "y", {{"one", {{0, 1}, {1, 2}, {2, none}, {3, 4}, {4, infinity}, {5, 1}}}, {"two", {{0, 3}, {5, 3}}, true}}};
     const std::string svg = two.svg();
     sound(svg, "two lines");
-    check_equal(count(svg, "<polyline"), 4u, "a value that is not finite breaks the line");
+    const auto path = svg.substr(svg.find(" d=\""), 200);
+    check_equal(count(path.substr(0, path.find("/>")), "M"), 3u, "a value that is not finite breaks the line");
+    check_equal(count(svg, "<path"), 2u, "lines");
     check_equal(count(svg, "stroke-dasharray"), 2u, "a dashed line and its legend");
     check(svg.find(">A &lt; B &amp; C</text>") != std::string::npos && svg.find(">one</text>") != std::string::npos, "titles");
-    check_equal(count(svg, "text-anchor=\"end\""), 4u, "ticks of y at 1, 2, 3, 4");
-    check_equal(count(svg, "#0072b2") + count(svg, "#d55e00"), 6u, "two colours");
+    for (const char* tick : {">1<", ">2<", ">3<", ">4<", ">5<"}) report(svg.find(tick) != std::string::npos, text("a tick ", tick));
+    check(count(svg, "#0072b2") == 2 && count(svg, "#d55e00") == 2, "a colour for each line and its legend");
     Plot log{"", "", "", {{"a", {{1, 1e-6}, {10, 1}, {100, 1e6}, {1000, 0}, {1000, -1}}}}, true, true};
     sound(log.svg(), "decades");
-    check_equal(count(log.svg(), "<polyline"), 1u, "what a logarithm cannot show is left out");
+    check_equal(count(log.svg(), "L"), 2u, "what a logarithm cannot show is left out");
     check(log.svg().find(">1e-06</text>") != std::string::npos, "a decade's tick");
     log.series = {{"a", {{2, 3}, {4, 5}}}};
     sound(log.svg(), "less than a decade");

@@ -8,9 +8,9 @@ small_text >text.txt
 head -c 200 text.txt >short.txt
 
 # ---- wrong usage: status 2 ----
-refused 2 "no command is given"
-refused 2 "there is no command 'trian'; it takes train, sample or eval" trian
-refused 2 "there is no command '--out_dir=x'" --out_dir=x
+refused 2 "the command is ''; it is train, sample or eval"
+refused 2 "the command is 'trian'; it is train, sample or eval" trian
+refused 2 "the command is '--out_dir=x'" --out_dir=x
 refused 2 "'out' is not an option" train out
 refused 2 "'-n' is not an option" train -n 3
 refused 2 "there is no option --max_iter; did you mean --max_iters?" train --max_iter=3
@@ -18,19 +18,19 @@ refused 2 "there is no option --tempreature; did you mean --temperature?" sample
 refused 2 "--temperature is not an option of this command" train --temperature=1
 refused 2 "--max_iters is not an option of this command" sample --max_iters=1
 refused 2 "--seed needs a value" train --seed
-refused 2 "--seed is given twice (1 and 2)" train --seed=1 --seed=2
+refused 2 "--seed is given twice, 1 and 2" train --seed=1 --seed=2
 refused 2 "--n_layer is 'four'; it takes a whole number" train --n_layer=four
-refused 2 "--n_layer is '99999999999'; it takes a whole number up to 2147483647" train --n_layer=99999999999
+refused 2 "--n_layer is '99999999999'; it takes a whole number from 1 to 65536" train --n_layer=99999999999
 refused 2 "--learning_rate is 'nan'; it takes a number" train --learning_rate=nan
 refused 2 "--learning_rate is 'inf'; it takes a number" train --learning_rate=inf
-refused 2 "--learning_rate is -1; it takes 0 or more" train --learning_rate=-1
-refused 2 "--batch_size is 0; it takes 1 or more" train --batch_size=0
+refused 2 "--learning_rate is '-1'; it takes a number from 0" train --learning_rate=-1
+refused 2 "--batch_size is '0'; it takes a whole number from 1" train --batch_size=0
 refused 2 "--seed is '-1'" train --seed=-1
 refused 2 "--bias is 'maybe'; it takes true or false" train --bias=maybe
-refused 2 "--arch is 'bert'; it takes gpt2 or llama" train --arch=bert
+refused 2 "--arch is 'bert'; it takes gpt2, llama" train --arch=bert
 refused 2 "--wiring is 'sideways'; it takes pre, post, none, plain" train --wiring=sideways
-refused 2 "--top_p is 0; it takes above 0, up to 1" sample --top_p=0
-refused 2 "--split is dev; it takes all, train or val" eval --split=dev
+refused 2 "--top_p is '0'; it takes a number" sample --top_p=0
+refused 2 "--split is 'dev'; it takes all, train, val" eval --split=dev
 echo "n_layer: 3" >bad.cfg
 refused 2 "bad.cfg line 1 is 'n_layer: 3'; write \`option = value\`" train --config=bad.cfg
 echo "n_leyer = 3" >bad.cfg
@@ -43,9 +43,9 @@ refused 1 "$work is a directory, not a file" train --data="$work" --out_dir=x
 refused 1 "n_embd 30 is not a multiple of n_head 4" train --data=text.txt --out_dir=x --n_embd=30
 refused 1 "n_head 4 is not a multiple of n_kv_head 3" train --data=text.txt --out_dir=x --n_kv_head=3
 refused 1 "n_embd / n_head = 5 is odd" train --data=text.txt --out_dir=x --n_embd=20 --pos=rope
-refused 1 "dropout 1.5 is not in [0, 1)" train --data=text.txt --out_dir=x --dropout=1.5
-refused 1 "n_layer, n_head, n_embd and block_size must be at least 1" train --data=text.txt --out_dir=x --n_layer=0
-refused 1 "short.txt has 200 tokens; with block_size 64 it takes 650" train --data=short.txt --out_dir=x
+refused 2 "--dropout is '1.5'; it takes a number from 0" train --data=text.txt --out_dir=x --dropout=1.5
+refused 2 "--n_layer is '0'; it takes a whole number from 1" train --data=text.txt --out_dir=x --n_layer=0
+refused 1 "short.txt has 200 tokens; with block_size 64 it takes about 650" train --data=short.txt --out_dir=x
 refused 1 "there is no model in nowhere (no config.json); train one" sample --out_dir=nowhere
 refused 1 "there is no model in nowhere" eval --out_dir=nowhere --data=text.txt
 refused 1 "there is no model in nowhere" train --init_from=nowhere --data=text.txt --out_dir=x
@@ -55,11 +55,11 @@ refused 1 "cannot read none.txt" sample --init_from="$gpt2" --start=FILE:none.tx
 refused 1 "the model has never seen 'T' (U+0054), character 1 of text.txt" eval --init_from="$gpt2" --data=text.txt
 refused 1 "the model has never seen '中' (U+4E2D), character 3 of --start" sample --init_from="$gpt2" --start=ab中
 refused 1 "--start is empty" sample --init_from="$gpt2" --start=
-refused 1 "would change the model of $gpt2" train --init_from="$gpt2" --n_layer=3 --data="$gpt2/text.txt" --out_dir=x
-refused 1 "would change the model of $llama" train --init_from="$llama" --arch=gpt2 --data="$gpt2/text.txt" --out_dir=x
-refused 1 "token 2 of --start is '29'; a whole number below 29" sample --init_from="$gpt2" --tokens --start="3 29"
+refused 1 "--n_layer=3 would change the model" train --init_from="$gpt2" --n_layer=3 --data="$gpt2/text.txt" --out_dir=x
+refused 1 "--arch=gpt2 would change the model" train --init_from="$llama" --arch=gpt2 --data="$gpt2/text.txt" --out_dir=x
+refused 1 "token 2 of --start is '29'; this model takes token ids, whole numbers below 29" sample --init_from="$gpt2" --tokens --start="3 29"
 printf a >one.txt
-refused 1 "one.txt has 1 tokens to score (--split=all); it takes at least 2" eval --init_from="$gpt2" --data=one.txt
+refused 1 "one.txt has 1 tokens to score with --split=all; it takes at least 2" eval --init_from="$gpt2" --data=one.txt
 printf 'ab\xffc' >bad.txt
 refused 1 "bad.txt is not UTF-8 at byte 2" train --data=bad.txt --out_dir=x
 refused 1 "bad.txt is not UTF-8 at byte 2" eval --init_from="$gpt2" --data=bad.txt
@@ -138,8 +138,8 @@ quiet "--a b" nanogpt train "${tiny[@]}" --data text.txt --out_dir f2 --max_iter
 quiet "dashes" nanogpt train "${tiny[@]}" --data=text.txt --out-dir=f3 --max-iters=2 --learning-rate=1e-2
 cat >some.cfg <<'END'
 # a run
-data = "text.txt"
-out-dir = f4     # a comment
+data = text.txt
+  out_dir=f4     # a comment
 max_iters = 2
 learning_rate = 1
 temperature = 2  # another command's
@@ -173,15 +173,27 @@ quiet "Chinese" nanogpt sample --out_dir=zh --start=天地 --max_new_tokens=20
 [ "$(wc -m <stdout)" = 23 ] && grep -q ^天地 stdout
 report $? "Chinese: $(cat stdout)"
 quiet "Chinese" nanogpt eval --out_dir=zh --data=chinese.txt
-tr 'a-z' ' ' <"$gpt2/text.txt" | od -An -v -tu1 | tr -s ' \n' ' ' >ids.txt
-quiet "token ids" nanogpt train "${tiny[@]}" --tokens --data=ids.txt --out_dir=ids --max_iters=3
-nanogpt eval --out_dir=ids --data=ids.txt --tokens >stdout 2>err
-says stdout "699 tokens" "token ids: $(cat err)"
-says err "not one token a character" "token ids"
-nanogpt eval --out_dir=ids --data=ids.txt >stdout 2>err
-judge 1 "give token ids and --tokens" "text for a model of token ids" $?
+mkdir no_tokenizer && cp "$gpt2"/{config.json,model.safetensors} no_tokenizer
+for i in $(seq 0 400); do echo $((i * i % 29)); done >ids.txt
+for flag in --tokens --tokens=false; do # with no vocabulary of characters, text is token ids anyway
+    nanogpt eval --init_from=no_tokenizer --data=ids.txt $flag >stdout 2>err
+    judge 0 "note: this vocabulary is not one token a character; text is token ids" "eval of token ids" $?
+    says stdout "400 tokens" "eval of token ids"
+done
+quiet "eval of token ids though there are characters" nanogpt eval --init_from="$gpt2" --data=ids.txt --tokens
+nanogpt sample --init_from=no_tokenizer --max_new_tokens=3 >stdout 2>err
+judge 0 "text is token ids" "sample of token ids" $?
+[ "$(wc -w <stdout)" = 4 ]
+report $? "sample of token ids: $(cat stdout)"
+refused 1 "token 1 of $gpt2/text.txt is '" eval --init_from=no_tokenizer --data="$gpt2/text.txt"
+quiet "train on token ids" nanogpt train --init_from=no_tokenizer --tokens --data=ids.txt --out_dir=a_copy --max_iters=2 --batch_size=2 --eval_iters=1
+quiet "a model of characters" nanogpt train "${tiny[@]}" --data=text.txt --out_dir=b --max_iters=3
+quiet "token ids in its place" nanogpt train --init_from=no_tokenizer --tokens --data=ids.txt --out_dir=b --max_iters=2 --batch_size=2 --eval_iters=1
+nanogpt sample --out_dir=b --max_new_tokens=3 --start="1 2" >stdout 2>err # not with the old one's characters
+judge 0 "text is token ids" "token ids where characters were" $?
+rm -r b
 quiet "only nanogpt reads it" nanogpt train "${tiny[@]}" --data=text.txt --out_dir=post --max_iters=3 --wiring=post
-says stdout "only nanogpt will read this model" "a model of another architecture"
+says stdout "only nanogpt reads this model" "a model of another architecture"
 quiet "go on from a model" nanogpt train --init_from=a --data=text.txt --out_dir=b --max_iters=3 --batch_size=4 --eval_iters=2
 quiet "go on from a golden model" nanogpt train --init_from="$llama" --data="$llama/text.txt" --out_dir=c --max_iters=3 --batch_size=2 --eval_iters=1
 quiet "a run over another" nanogpt train "${tiny[@]}" --data=text.txt --out_dir=b --max_iters=2

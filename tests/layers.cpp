@@ -17,9 +17,8 @@ struct Variable {
 };
 
 // forward(y) computes y [size] from the variables' values; backward(dy) sets the variables' gradients; the loss is a weighted sum of y.
-template <class Forward, class Backward>
-void check_layer(const std::string& what, std::initializer_list<Variable*> variables, idx size, const Forward& forward,
-                 const Backward& backward) {
+template <class Forward, class Backward> void check_layer(const std::string& what,
+    std::initializer_list<Variable*> variables, idx size, const Forward& forward, const Backward& backward) {
     const Numbers w = normals(size);
     Numbers y = zeros(size);
     const auto loss = [&] {
@@ -37,7 +36,8 @@ void check_layer(const std::string& what, std::initializer_list<Variable*> varia
 }
 
 void test_linear() {
-    for (const auto& [N, in, out] : {std::array<idx, 3>{1, 1, 1}, {1, 5, 7}, {2, 16, 3}, {3, 7, 49}, {17, 33, 5}, {70, 3, 2}})
+    for (const auto& [N, in, out] :
+        {std::array<idx, 3>{1, 1, 1}, {1, 5, 7}, {2, 16, 3}, {3, 7, 49}, {17, 33, 5}, {70, 3, 2}})
         for (const bool bias : {false, true})
             for (const bool in_place : {false, true}) {
                 Variable x{"x", normals(N * in)}, w{"w", normals(in * out), {}, true}, b{"b", normals(out), {}, true};
@@ -45,11 +45,13 @@ void test_linear() {
                     linear_forward(y, x.data(), {w.data(), bias ? b.data() : nullptr}, N, in, out);
                 };
                 const auto backward = [&, N = N, in = in, out = out](const real* dy) {
-                    const Linear weight{w.data(), bias ? b.data() : nullptr}, gradient{w.grad(), bias ? b.grad() : nullptr};
+                    const Linear weight{w.data(), bias ? b.data() : nullptr},
+                        gradient{w.grad(), bias ? b.grad() : nullptr};
                     if (in_place) x.gradient = x.value;  // dx may take the place of x
                     linear_backward(x.grad(), gradient, dy, in_place ? x.grad() : x.data(), weight, N, in, out);
                 };
-                check_layer(text("linear ", N, "x", in, "x", out, bias ? " with bias" : ""), {&x, &w, &b}, N * out, forward, backward);
+                check_layer(text("linear ", N, "x", in, "x", out, bias ? " with bias" : ""), {&x, &w, &b}, N * out,
+                    forward, backward);
             }
 }
 
@@ -59,7 +61,8 @@ void test_norms() {
         for (const bool beta : {false, true})
             for (const auto& [N, C] : {std::array<idx, 2>{1, 1}, {1, 2}, {3, 5}, {2, 16}, {5, 21}, {40, 6}}) {
                 if (rms && beta) continue;
-                Variable x{"x", normals(N * C, 2, 0.5), {}, true}, gamma{"gamma", normals(C, 1, 1), {}, true}, shift{"beta", normals(C), {}, true};
+                Variable x{"x", normals(N * C, 2, 0.5), {}, true}, gamma{"gamma", normals(C, 1, 1), {}, true},
+                    shift{"beta", normals(C), {}, true};
                 Numbers moments = zeros(2 * N);
                 const Gain gain{gamma.data(), beta ? shift.data() : nullptr};
                 const auto forward = [&, N = N, C = C](real* y) {
@@ -67,20 +70,25 @@ void test_norms() {
                 };
                 const auto backward = [&, N = N, C = C](const real* dy) {
                     const Gain gradient{gamma.grad(), beta ? shift.grad() : nullptr};
-                    (rms ? rmsnorm_backward : layernorm_backward)(x.grad(), gradient, dy, x.data(), moments.data(), gain, N, C);
+                    (rms ? rmsnorm_backward : layernorm_backward)(
+                        x.grad(), gradient, dy, x.data(), moments.data(), gain, N, C);
                 };
-                check_layer(text(rms ? "rmsnorm " : "layernorm ", N, "x", C), {&x, &gamma, &shift}, N * C, forward, backward);
+                check_layer(
+                    text(rms ? "rmsnorm " : "layernorm ", N, "x", C), {&x, &gamma, &shift}, N * C, forward, backward);
             }
     // Mean 0 and mean square 1 (up to eps) with gain 1, also far from 0; one row of three written out.
     const Numbers x{1, 2, 6}, one{1, 1, 1};
     Numbers y = zeros(3), moments = zeros(2), ones = one;
     layernorm_forward(y.data(), moments.data(), x.data(), {ones.data(), nullptr}, 1, 3, 0);
-    for (std::size_t i = 0; i < 3; i++) check_close(y[i], (double(x[i]) - 3) / std::sqrt(14.0 / 3), 1e-14, "layernorm of 1 2 6");
+    for (std::size_t i = 0; i < 3; i++)
+        check_close(y[i], (double(x[i]) - 3) / std::sqrt(14.0 / 3), 1e-14, "layernorm of 1 2 6");
     rmsnorm_forward(y.data(), moments.data(), x.data(), {ones.data(), nullptr}, 1, 3, 0);
-    for (std::size_t i = 0; i < 3; i++) check_close(y[i], double(x[i]) / std::sqrt(41.0 / 3), 1e-14, "rmsnorm of 1 2 6");
+    for (std::size_t i = 0; i < 3; i++)
+        check_close(y[i], double(x[i]) / std::sqrt(41.0 / 3), 1e-14, "rmsnorm of 1 2 6");
     const Numbers far{10001, 10002, 10006};
     layernorm_forward(y.data(), moments.data(), far.data(), {ones.data(), nullptr}, 1, 3, 0);
-    for (std::size_t i = 0; i < 3; i++) check_close(y[i], (double(x[i]) - 3) / std::sqrt(14.0 / 3), 1e-11, "layernorm far from 0");
+    for (std::size_t i = 0; i < 3; i++)
+        check_close(y[i], (double(x[i]) - 3) / std::sqrt(14.0 / 3), 1e-11, "layernorm far from 0");
 }
 
 void test_embedding() {
@@ -102,7 +110,8 @@ void test_embedding() {
     for (idx t = 0; t < 3; t++)
         for (idx c = 0; c < 5; c++) {
             const double angle = double(t) / std::pow(10000, double(c - c % 2) / 5);
-            check_close(table[std::size_t(t * 5 + c)], c % 2 ? std::cos(angle) : std::sin(angle), 1e-14, "sinusoidal table");
+            check_close(
+                table[std::size_t(t * 5 + c)], c % 2 ? std::cos(angle) : std::sin(angle), 1e-14, "sinusoidal table");
         }
 }
 
@@ -116,7 +125,9 @@ void test_rope() {
             std::copy_n(from, size, y);
             rope(y, table.data(), direction, s, 0);
         };
-        check_layer("rope", {&x}, size, [&](real* y) { turn(y, x.data(), +1); }, [&](const real* dy) { turn(x.grad(), dy, -1); });
+        check_layer(
+            "rope", {&x}, size, [&](real* y) { turn(y, x.data(), +1); },
+            [&](const real* dy) { turn(x.grad(), dy, -1); });
         // There and back; and each point by the formula, in queries and keys, while the values stay.
         Numbers y = zeros(size), back = zeros(size);
         turn(y.data(), x.data(), +1);
@@ -126,9 +137,11 @@ void test_rope() {
                 for (idx i = 0; i < s.D / 2; i++) {
                     const idx at = n * s.row() + h * s.D + i;
                     const double a = x.data()[at], b = x.data()[at + s.D / 2];
-                    const double angle = h < s.H + s.G ? double(n % s.T) * std::pow(10000, -2.0 * double(i) / double(s.D)) : 0;
+                    const double angle =
+                        h < s.H + s.G ? double(n % s.T) * std::pow(10000, -2.0 * double(i) / double(s.D)) : 0;
                     check_close(y.data()[at], a * std::cos(angle) - b * std::sin(angle), 1e-13, "rope, first half");
-                    check_close(y.data()[at + s.D / 2], b * std::cos(angle) + a * std::sin(angle), 1e-13, "rope, second half");
+                    check_close(
+                        y.data()[at + s.D / 2], b * std::cos(angle) + a * std::sin(angle), 1e-13, "rope, second half");
                     check_close(back.data()[at], a, 1e-14, "rope back");
                 }
     }
@@ -164,11 +177,12 @@ Numbers direct_attention(const Numbers& qkv, Heads s, const Dropout* drop) {
 void test_attention() {
     const Dropout half{Random(5, Purpose::dropout, 3), real(0.4)};
     // B, T, H, G, D: one time; one head; groups; widths that fill no vector; T beyond the block of 32 queries, and beyond two.
-    for (const auto& s : {Heads{1, 1, 1, 1, 1}, Heads{2, 1, 2, 1, 3}, Heads{1, 2, 1, 1, 1}, Heads{2, 7, 4, 1, 2}, Heads{2, 7, 4, 2, 5},
-                          Heads{1, 6, 4, 4, 8}, Heads{1, 16, 2, 1, 16}, Heads{1, 17, 1, 1, 9}, Heads{1, 32, 1, 1, 2}, Heads{1, 33, 2, 1, 2},
-                          Heads{1, 70, 1, 1, 2}, Heads{2, 9, 3, 3, 24}})
+    for (const auto& s : {Heads{1, 1, 1, 1, 1}, Heads{2, 1, 2, 1, 3}, Heads{1, 2, 1, 1, 1}, Heads{2, 7, 4, 1, 2},
+             Heads{2, 7, 4, 2, 5}, Heads{1, 6, 4, 4, 8}, Heads{1, 16, 2, 1, 16}, Heads{1, 17, 1, 1, 9},
+             Heads{1, 32, 1, 1, 2}, Heads{1, 33, 2, 1, 2}, Heads{1, 70, 1, 1, 2}, Heads{2, 9, 3, 3, 24}})
         for (const Dropout* drop : {static_cast<const Dropout*>(nullptr), &half}) {
-            const std::string what = text("attention B", s.B, " T", s.T, " H", s.H, " G", s.G, " D", s.D, drop ? " with dropout" : "");
+            const std::string what =
+                text("attention B", s.B, " T", s.T, " H", s.H, " G", s.G, " D", s.D, drop ? " with dropout" : "");
             const idx size = s.B * s.T * s.H * s.D;
             Variable qkv{"qkv", normals(s.B * s.T * s.row())};
             Numbers out = zeros(size), lse = zeros(s.B * s.T * s.H);
@@ -190,7 +204,8 @@ void test_attention() {
                 std::fill(out.begin(), out.end(), real(8));
                 attention_forward(out.data(), lse.data(), qkv.data(), s, from, drop);
                 for (idx i = 0; i < size; i++)
-                    check_close(out.data()[i], i < from * s.H * s.D ? 8 : double(direct.data()[i]), 1e-13, what + text(", forward from ", from));
+                    check_close(out.data()[i], i < from * s.H * s.D ? 8 : double(direct.data()[i]), 1e-13,
+                        what + text(", forward from ", from));
             }
         }
     // Scores far out of exp's range: the maximum is subtracted, so nothing overflows.
@@ -208,32 +223,45 @@ void test_attention() {
 void test_elementwise() {
     for (const idx n : {1, 7, 70}) {
         Variable x{"x", normals(n, 3)};
-        check_layer("gelu", {&x}, n, [&](real* y) { gelu_forward(y, x.data(), n); },
-                    [&](const real* dy) { x.gradient = x.value, gelu_backward(x.grad(), dy, n); });
+        check_layer(
+            "gelu", {&x}, n, [&](real* y) { gelu_forward(y, x.data(), n); },
+            [&](const real* dy) {
+                std::vector<real> d(dy, dy + n);
+                x.gradient = x.value;
+                gelu_backward(x.grad(), d.data(), n);
+            });
 
         Variable f{"f", normals(n)}, u{"x", normals(n), {}, true};
-        check_layer("residual", {&u, &f}, n, [&](real* y) { residual_forward(y, u.data(), f.data(), n); },
-                    [&](const real* dy) {
-                        std::copy_n(dy, n, f.grad());  // unchanged to the branch, and added on the residual path
-                        residual_backward(u.grad(), dy, n);
-                    });
+        check_layer(
+            "residual", {&u, &f}, n, [&](real* y) { residual_forward(y, u.data(), f.data(), n); },
+            [&](const real* dy) {
+                std::copy_n(dy, n, f.grad());  // unchanged to the branch, and added on the residual path
+                residual_backward(u.grad(), dy, n);
+            });
 
         const Dropout drop{Random(3, Purpose::dropout, 1), real(0.3)};
         Variable d{"x", normals(n)};
-        check_layer("dropout", {&d}, n, [&](real* y) { dropout(y, d.data(), drop, n); },
-                    [&](const real* dy) { dropout(d.grad(), dy, drop, n); });
+        check_layer(
+            "dropout", {&d}, n, [&](real* y) { dropout(y, d.data(), drop, n); },
+            [&](const real* dy) { dropout(d.grad(), dy, drop, n); });
     }
     for (const auto& [N, F] : {std::array<idx, 2>{1, 1}, {3, 5}, {20, 3}}) {
         Variable x{"x", normals(N * 2 * F, 2)};
-        check_layer("swiglu", {&x}, N * F, [&, N = N, F = F](real* y) { swiglu_forward(y, x.data(), N, F); },
-                    [&, N = N, F = F](const real* dy) { x.gradient = x.value, swiglu_backward(x.grad(), dy, N, F); });
+        check_layer(
+            "swiglu", {&x}, N * F, [&, N = N, F = F](real* y) { swiglu_forward(y, x.data(), N, F); },
+            [&, N = N, F = F](const real* dy) {
+                std::vector<real> d(dy, dy + N * F);
+                x.gradient = x.value;
+                swiglu_backward(x.grad(), d.data(), N, F);
+            });
     }
     // GELU's tanh form, and SiLU times the value, where they are known.
     const Numbers x{real(-3), real(-0.5), 0, real(0.7), 40};
     Numbers y = zeros(5);
     gelu_forward(y.data(), x.data(), 5);
     for (std::size_t i = 0; i < 5; i++) {
-        const double v = x[i], expected = 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+        const double v = x[i],
+                     expected = 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
         check_close(y[i], expected, 1e-14, "gelu");
     }
     swiglu_forward(y.data(), x.data(), 2, 1);  // two rows of one gate and one value
@@ -249,7 +277,8 @@ void test_elementwise() {
         check(v == 0 || v == 1 / (1 - real(0.2)), "dropout gives 0 or 1/(1-p)");
         kept += v != 0;
     }
-    check(std::abs(double(kept) - 0.8 * double(n)) < 5 * std::sqrt(0.8 * 0.2 * double(n)), text("dropout kept ", kept, " of ", n));
+    check(std::abs(double(kept) - 0.8 * double(n)) < 5 * std::sqrt(0.8 * 0.2 * double(n)),
+        text("dropout kept ", kept, " of ", n));
 }
 
 void test_cross_entropy() {
@@ -269,7 +298,8 @@ void test_cross_entropy() {
             cross_entropy(losses.data(), z.grad(), targets.data(), real(weight), N, V);
             for (idx n = 0; n < N; n++) {
                 double total = 0;
-                for (idx v = 0; v < V; v++) total += std::exp(double(z.data()[n * V + v] - z.data()[n * V + targets[std::size_t(n)]]));
+                for (idx v = 0; v < V; v++)
+                    total += std::exp(double(z.data()[n * V + v] - z.data()[n * V + targets[std::size_t(n)]]));
                 check_close(losses.data()[n], std::log(total), 1e-13, "cross-entropy by its formula");
             }
             check_gradient(text("cross-entropy ", N, "x", V), loss, z.data(), z.grad(), N * V);
@@ -283,6 +313,8 @@ void test_cross_entropy() {
     check(z == Numbers{1, -1, 0}, "its gradient");
 }
 
+#ifndef GRADIENTS_ONLY
+
 // ---- the kernel ----
 
 // The plain triple loop.
@@ -290,7 +322,8 @@ Numbers product(const Numbers& a, const Numbers& b, idx M, idx N, idx K) {
     Numbers c = zeros(M * N);
     for (idx i = 0; i < M; i++)
         for (idx k = 0; k < K; k++)
-            for (idx j = 0; j < N; j++) c[std::size_t(i * N + j)] += a[std::size_t(i * K + k)] * b[std::size_t(k * N + j)];
+            for (idx j = 0; j < N; j++)
+                c[std::size_t(i * N + j)] += a[std::size_t(i * K + k)] * b[std::size_t(k * N + j)];
     return c;
 }
 
@@ -310,8 +343,8 @@ Numbers whole_numbers(idx n) {
 
 enum class Start { none, bias, itself };
 
-void check_matmul(const Numbers& a, const Numbers& at, const Numbers& b, const Numbers& bt, const Numbers& expected, idx M, idx N, idx K,
-                  bool a_turned, bool b_turned, Start start) {
+void check_matmul(const Numbers& a, const Numbers& at, const Numbers& b, const Numbers& bt, const Numbers& expected,
+    idx M, idx N, idx K, bool a_turned, bool b_turned, Start start) {
     const idx row = N + 3;  // C lies in a wider matrix, whose other columns must stay
     Numbers c(std::size_t(M * row), real(5)), bias = zeros(N);
     for (idx j = 0; j < N; j++) bias[std::size_t(j)] = real(j % 7);
@@ -325,11 +358,13 @@ void check_matmul(const Numbers& a, const Numbers& at, const Numbers& b, const N
             const real first = start == Start::none ? 0 : start == Start::bias ? real(j % 7) : 5;
             good = good && c[std::size_t(i * row + j)] == (j < N ? first + expected[std::size_t(i * N + j)] : 5);
         }
-    check(good, text("matmul M", M, " N", N, " K", K, a_turned ? " A turned" : "", b_turned ? " B turned" : "", " start ", int(start)));
+    check(good,
+        text("matmul M", M, " N", N, " K", K, a_turned ? " A turned" : "", b_turned ? " B turned" : "", " start ",
+            int(start)));
 }
 
 void test_matmul() {
-    const std::vector<idx> sizes{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 47, 48, 49, 65, 100, k_block + 1, 300};
+    const std::vector<idx> sizes{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 47, 48, 49, 65, 100, 257, 300};
     int turn = 0;
     const auto check_shape = [&](idx M, idx N, idx K) {
         const Numbers a = whole_numbers(M * K), b = whole_numbers(K * N), at = turned(a, M, K), bt = turned(b, K, N);
@@ -343,9 +378,10 @@ void test_matmul() {
         for (const idx N : sizes)
             for (const idx K : sizes)
                 if (M * N * K <= 300 * 300 * 100 || (M >= 257 && N >= 257)) check_shape(M, N, K);
-    for (const idx M : {row_block - 1, row_block, row_block + 1, 2 * row_block + 9}) check_shape(M, 33, 9);
-    check_shape(1, 700, 300);  // a single row that is large enough to be shared out among the threads
-    check_shape(3, 5, 2 * k_block + 2);
+    // Beyond every block of rows, columns and depth; and a single row that is large enough to be shared out among the threads.
+    for (const auto& [M, N, K] : {std::array<idx, 3>{1100, 33, 9}, {2057, 17, 20}, {17, 385, 40}, {9, 1600, 5},
+             {3, 5, 513}, {5, 50, 1100}, {70, 800, 400}, {1, 700, 300}})
+        check_shape(M, N, K);
 }
 
 // Any number of threads gives the same bits: the same products of random numbers with 1, 2 and 3.
@@ -355,11 +391,13 @@ void test_matmul_threads() {
     Numbers w = normals(33 * 70);
     for (int threads = 1; threads <= 3; threads++) {
         set_threads(threads);
-        for (const auto& [M, N, K] : {std::array<idx, 3>{1, 700, 300}, {1, 699, 299}, {2, 65, 128}, {63, 65, 17}, {64, 49, 257}, {65, 128, 300},
-                                      {128, 16, 64}, {129, 384, 33}, {300, 300, 300}, {768, 65, 128}, {1025, 48, 9}, {2057, 7, 30}})
+        for (const auto& [M, N, K] :
+            {std::array<idx, 3>{1, 700, 300}, {1, 699, 299}, {2, 65, 128}, {63, 65, 17}, {64, 49, 257}, {65, 128, 300},
+                {128, 16, 64}, {129, 384, 33}, {300, 300, 300}, {768, 65, 128}, {1025, 48, 9}, {2057, 7, 30}})
             for (const bool b_turned : {false, true}) {
                 Numbers c = normals(M * N, 0, 1);
-                matmul(c.data(), N, rows_of(a.data(), K), b_turned ? transposed(rows_of(b.data(), K)) : rows_of(b.data(), N), M, N, K, c.data(), N);
+                matmul(c.data(), N, rows_of(a.data(), K),
+                    b_turned ? transposed(rows_of(b.data(), K)) : rows_of(b.data(), N), M, N, K, c.data(), N);
                 results[threads - 1].push_back(c);
             }
         // A weight's gradient sums over the rows, a bias's too.
@@ -379,12 +417,17 @@ void test_multiply() {
             for (const idx K : {1, 3, 16, 40})
                 for (const idx more_columns : {0, 1, 30})
                     for (const idx more_rows : {0, 5}) {
-                        const Numbers a = whole_numbers(M * K), large = whole_numbers((K + more_rows) * (N + more_columns));
-                        Numbers b = zeros(K * N), memory = zeros(packed_size(K + more_rows, N + more_columns)), c = zeros(M * N);
-                        for (idx k = 0; k < K; k++) std::copy_n(large.data() + k * (N + more_columns), N, b.data() + k * N);
-                        const Packed packed = pack(memory.data(), rows_of(large.data(), N + more_columns), K + more_rows, N + more_columns);
+                        const Numbers a = whole_numbers(M * K),
+                                      large = whole_numbers((K + more_rows) * (N + more_columns));
+                        Numbers b = zeros(K * N), memory = zeros(packed_size(K + more_rows, N + more_columns)),
+                                c = zeros(M * N);
+                        for (idx k = 0; k < K; k++)
+                            std::copy_n(large.data() + k * (N + more_columns), N, b.data() + k * N);
+                        const Packed packed = pack(
+                            memory.data(), rows_of(large.data(), N + more_columns), K + more_rows, N + more_columns);
                         multiply(c.data(), N, rows_of(a.data(), K), packed, M, N, K);
-                        check(c == product(a, b, M, N, K), text("multiply M", M, " N", N, " K", K, " of ", more_rows, " and ", more_columns, " more"));
+                        check(c == product(a, b, M, N, K),
+                            text("multiply M", M, " N", N, " K", K, " of ", more_rows, " and ", more_columns, " more"));
                     }
 }
 
@@ -406,12 +449,16 @@ void test_exp() {
         }
     };
     for (const float sign : {-1.0f, 1.0f})
-        for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(100.0f); bits += 1 << 12) look(sign * std::bit_cast<float>(bits));
+        for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(100.0f); bits += 1 << 12)
+            look(sign * std::bit_cast<float>(bits));
     for (const float end : {88.7228f, -87.3365f, -86.99f, 0.34657f, -0.34657f})
-        for (std::int32_t away = -3000; away <= 3000; away++) look(std::bit_cast<float>(std::bit_cast<std::int32_t>(end) + away));
+        for (std::int32_t away = -3000; away <= 3000; away++)
+            look(std::bit_cast<float>(std::bit_cast<std::int32_t>(end) + away));
     std::printf("exp_float: largest relative error %.2g\n", worst);
-    check(worst <= 3e-7, text("exp_float(", digits(double(worst_at)), ") is ", exp_float(worst_at), ", relative error ", worst));
-    check(wrong_at == 0, text("exp_float(", digits(double(wrong_at)), ") is ", exp_float(wrong_at), ", out of float's range"));
+    check(worst <= 3e-7,
+        text("exp_float(", digits(double(worst_at)), ") is ", exp_float(worst_at), ", relative error ", worst));
+    check(wrong_at == 0,
+        text("exp_float(", digits(double(wrong_at)), ") is ", exp_float(wrong_at), ", out of float's range"));
     const float infinity = std::numeric_limits<float>::infinity();
     check_equal(exp_float(0), 1.0f, "exp(0)");
     check_equal(exp_float(-0.0f), 1.0f, "exp(-0)");
@@ -425,20 +472,25 @@ void test_exp() {
     check(std::isnan(exp_float(nan)), "exp(NaN) is NaN");
     std::vector<float> many(64, float{nan});
     for (float& v : many) v = exp_float(v);
-    check(std::all_of(many.begin(), many.end(), [](float v) { return std::isnan(v); }), "exp(NaN) in a vectorized loop is NaN");
+    check(std::all_of(many.begin(), many.end(), [](float v) { return std::isnan(v); }),
+        "exp(NaN) in a vectorized loop is NaN");
     check_equal(sigmoid(0), real(0.5), "sigmoid(0)");
     check_equal(sigmoid(2000), real(1), "sigmoid(2000)");
     check_equal(sigmoid(-2000), real(0), "sigmoid(-2000)");
-    for (const double x : {-30.0, -3.0, -0.1, 0.2, 5.0}) check_close(sigmoid(real(x)), 1 / (1 + std::exp(-x)), 1e-15, "sigmoid", 0);
+    for (const double x : {-30.0, -3.0, -0.1, 0.2, 5.0})
+        check_close(sigmoid(real(x)), 1 / (1 + std::exp(-x)), 1e-15, "sigmoid", 0);
 }
 
-void test_folds() {
+void test_sums() {
     for (const idx n : {0, 1, 15, 16, 17, 32, 100, 1000}) {
         const Numbers x = whole_numbers(n);
-        check_equal(sum(n, [&](idx i) { return x[std::size_t(i)]; }), std::accumulate(x.begin(), x.end(), real(0)), text("sum of ", n));
+        check_equal(sum(n, [&](idx i) { return x[std::size_t(i)]; }), std::accumulate(x.begin(), x.end(), real(0)),
+            text("sum of ", n));
         if (n) check_equal(maximum(x.data(), n), *std::max_element(x.begin(), x.end()), text("maximum of ", n));
     }
 }
+
+#endif
 
 // ---- the optimizer ----
 
@@ -502,11 +554,13 @@ void test_adamw() {
 }
 
 int main() {
-    test_folds();
+#ifndef GRADIENTS_ONLY
+    test_sums();
     test_exp();
     test_matmul();
     test_multiply();
     test_matmul_threads();
+#endif
     test_linear();
     test_norms();
     test_embedding();

@@ -8,16 +8,19 @@ constexpr bool is_double = sizeof(real) == 8;
 Config preset(bool llama) {
     Config c;
     c.vocab_size = 7, c.block_size = 6, c.n_layer = 2, c.n_head = 2, c.n_embd = 8, c.n_hidden = llama ? 11 : 13;
-    c.norm_eps = 0.05;  // as differences by the inputs of a norm are sharp only where these are not small beside 1; the golden models have 1e-5
+    c.norm_eps =
+        0.05;  // as differences by the inputs of a norm are sharp only where these are not small beside 1; the golden models have 1e-5
     if (llama) c.norm = Norm::rms, c.pos = Position::rope, c.mlp = Mlp::swiglu, c.bias = false;
     return c;
 }
 
 std::string describe(const Config& c) {
-    static constexpr const char *positions[] = {"learned", "sinusoidal", "rope", "none"}, *wirings[] = {"pre", "post", "none", "plain"};
-    return text(c.norm == Norm::rms ? "rmsnorm " : "layernorm ", positions[int(c.pos)], c.mlp == Mlp::swiglu ? " swiglu " : " gelu ",
-                wirings[int(c.wiring)], c.bias ? " bias" : "", c.tie ? " tied" : "", c.final_norm ? " final_norm" : "", " L", c.n_layer, " H",
-                c.n_head, " G", c.n_kv_head, " C", c.n_embd, " F", c.n_hidden, " V", c.vocab_size, " p", c.dropout);
+    static constexpr const char *positions[] = {"learned", "sinusoidal", "rope", "none"},
+                                *wirings[] = {"pre", "post", "none", "plain"};
+    return text(c.norm == Norm::rms ? "rmsnorm " : "layernorm ", positions[int(c.pos)],
+        c.mlp == Mlp::swiglu ? " swiglu " : " gelu ", wirings[int(c.wiring)], c.bias ? " bias" : "",
+        c.tie ? " tied" : "", c.final_norm ? " final_norm" : "", " L", c.n_layer, " H", c.n_head, " G", c.n_kv_head,
+        " C", c.n_embd, " F", c.n_hidden, " V", c.vocab_size, " p", c.dropout);
 }
 
 // Weights at which every part of the model matters: unlike the starting values, no bias is 0, no gain 1, and the attention is not even.
@@ -25,7 +28,8 @@ void set_weights(Parameters& weights, const Config& c) {
     const double size = c.wiring == Wiring::plain ? 1.2 : 1;  // as products of small numbers vanish (T20)
     for (const Tensor& t : weights.tensors) {
         const bool gain = t.rows == 0 && t.start == 1;
-        const Numbers values = normals(t.size(), t.rows == 0 ? 0.3 : size / std::sqrt(double(std::min(t.rows, t.cols))), gain ? 1 : 0);
+        const Numbers values =
+            normals(t.size(), t.rows == 0 ? 0.3 : size / std::sqrt(double(std::min(t.rows, t.cols))), gain ? 1 : 0);
         std::copy(values.begin(), values.end(), weights.memory.data() + t.offset);
     }
 }
@@ -43,7 +47,8 @@ void check_parameters(const Config& config, idx B, idx T, idx most) {
     const auto gpt = make_gpt(config, B, T);
     const Config& c = gpt->config;
     const std::string what = describe(c) + text(" B", B, " T", T);
-    const std::vector<Token> tokens = random_tokens(B * T, c.vocab_size, 5), targets = random_tokens(B * T, c.vocab_size, 6);
+    const std::vector<Token> tokens = random_tokens(B * T, c.vocab_size, 5),
+                             targets = random_tokens(B * T, c.vocab_size, 6);
     const auto loss = [&](double share) {
         gpt->forward(tokens.data(), B, T, 0, 3);  // the same step again: the same dropout masks
         return gpt->loss(targets.data(), share);
@@ -57,12 +62,14 @@ void check_parameters(const Config& config, idx B, idx T, idx most) {
     loss(0.5);
     gpt->backward(tokens.data());
     for (idx i = 0; i < size; i++)
-        check_close(gradients[i], 1.5 * double(once[std::size_t(i)]), 1e-12, what + text(": gradient ", i, " of two backwards"), 1e-2);
+        check_close(gradients[i], 1.5 * double(once[std::size_t(i)]), 1e-12,
+            what + text(": gradient ", i, " of two backwards"), 1e-2);
     for (const Tensor& t : gpt->weights.tensors) {
         const real* g = once.data() + t.offset;
         const double largest = magnitude(g, t.size());
         check(largest > 1e-4, what + ", " + t.name + ": a gradient of this size is compared: " + digits(largest));
-        check_gradient(what + ", d" + t.name, [&] { return loss(0); }, gpt->weights.memory.data() + t.offset, g, t.size(), most);
+        check_gradient(
+            what + ", d" + t.name, [&] { return loss(0); }, gpt->weights.memory.data() + t.offset, g, t.size(), most);
     }
 }
 
@@ -107,7 +114,8 @@ void test_gradients() {
         check_parameters(c, 2, 45, 6);
     }
     // Odd widths: of the heads, the model, the MLP and the vocabulary.
-    for (const auto& [n_embd, n_head, n_kv_head] : {std::array{6, 3, 3}, std::array{6, 3, 1}, std::array{10, 2, 1}, std::array{5, 1, 1}, std::array{7, 7, 1}}) {
+    for (const auto& [n_embd, n_head, n_kv_head] :
+        {std::array{6, 3, 3}, std::array{6, 3, 1}, std::array{10, 2, 1}, std::array{5, 1, 1}, std::array{7, 7, 1}}) {
         Config c = preset(false);
         c.n_embd = n_embd, c.n_head = n_head, c.n_kv_head = n_kv_head, c.n_hidden = 2 * n_embd + 1;
         check_parameters(c, 2, 3, 1 << 20);
@@ -138,9 +146,12 @@ void test_on_gradient() {
                 c.wiring = wiring, c.final_norm = final_norm, c.pos = Position::learned, c.tie = false, c.n_layer = 3;
                 const idx T = 5, L = 3, C = c.C();
                 const auto gpt = make_gpt(c, 1, T);
-                const std::vector<Token> tokens = random_tokens(T, c.vocab_size, 5), targets = random_tokens(T, c.vocab_size, 6);
+                const std::vector<Token> tokens = random_tokens(T, c.vocab_size, 5),
+                                         targets = random_tokens(T, c.vocab_size, 6);
                 std::map<idx, Numbers> x, dx;
-                gpt->on_gradient = [&](idx k, const real* gradient) { check(dx.emplace(k, Numbers(gradient, gradient + T * C)).second, "each k once"); };
+                gpt->on_gradient = [&](idx k, const real* gradient) {
+                    check(dx.emplace(k, Numbers(gradient, gradient + T * C)).second, "each k once");
+                };
                 gpt->forward(tokens.data(), 1, T);
                 for (idx k = 0; k <= 2 * L; k++) x[k].assign(gpt->x(k), gpt->x(k) + T * C);
                 const double whole = gpt->loss(targets.data(), 1);
@@ -149,11 +160,14 @@ void test_on_gradient() {
                 for (idx k = 0; k < 2 * L; k++) {
                     c.n_layer = int(L - k / 2);
                     const auto tail = make_gpt(c, 1, T);
-                    for (const Tensor& t : tail->weights.tensors) {  // the same tensor of the whole model: its layers are k / 2 further on
+                    for (const Tensor& t :
+                        tail->weights.tensors) {  // the same tensor of the whole model: its layers are k / 2 further on
                         std::string name = t.name;
                         if (name.starts_with("h.")) name = text("h.", name[2] - '0' + k / 2, name.substr(3));
                         for (const Tensor& from : gpt->weights.tensors)
-                            if (from.name == name) std::copy_n(gpt->weights.memory.data() + from.offset, t.size(), tail->weights.memory.data() + t.offset);
+                            if (from.name == name)
+                                std::copy_n(gpt->weights.memory.data() + from.offset, t.size(),
+                                    tail->weights.memory.data() + t.offset);
                     }
                     std::fill_n(tail->weights.wte, c.vocab_size * C, real(0));
                     std::copy(x[k].begin(), x[k].end(), tail->weights.wpe);
@@ -167,7 +181,8 @@ void test_on_gradient() {
                         return tail->loss(targets.data());
                     };
                     check_close(loss(), whole, 1e-14, "the second model continues the first");
-                    check_gradient(text("dx(", k, ") of ", describe(gpt->config)), loss, tail->weights.wpe, dx[k].data(), T * C);
+                    check_gradient(
+                        text("dx(", k, ") of ", describe(gpt->config)), loss, tail->weights.wpe, dx[k].data(), T * C);
                 }
                 // At the end of the last block, the head alone is left.
                 if (final_norm) continue;
@@ -176,7 +191,8 @@ void test_on_gradient() {
                 for (idx n = 0; n < T; n++)
                     for (idx i = 0; i < C; i++) {
                         double expected = 0;
-                        for (idx v = 0; v < c.vocab_size; v++) expected += double(gpt->logits()[n * c.vocab_size + v] * gpt->weights.head[v * C + i]);
+                        for (idx v = 0; v < c.vocab_size; v++)
+                            expected += double(gpt->logits()[n * c.vocab_size + v] * gpt->weights.head[v * C + i]);
                         check_close(dx[2 * L][std::size_t(n * C + i)], expected, 1e-13, "dx(2L)", 1e-2);
                     }
             }
@@ -198,7 +214,8 @@ std::vector<Token> read_int32(const std::string& path, const Safetensors& file, 
 }
 
 // All numbers of one tensor, to `tolerance` of the largest of them.
-void check_tensor(Safetensors& file, const std::string& name, const std::vector<idx>& shape, const real* actual, idx row, idx col, double tolerance) {
+void check_tensor(Safetensors& file, const std::string& name, const std::vector<idx>& shape, const real* actual,
+    idx row, idx col, double tolerance) {
     const auto& entry = file.entries.at(name);
     idx size = 1;
     for (const idx n : entry.shape) size *= n;
@@ -208,7 +225,8 @@ void check_tensor(Safetensors& file, const std::string& name, const std::vector<
     const double largest = magnitude(expected.data(), size);
     for (idx i = 0; i < rows; i++)
         for (idx j = 0; j < cols; j++)
-            check_close(actual[i * row + j * col], expected[std::size_t(i * cols + j)], tolerance, text(name, "[", i, ",", j, "]"), largest);
+            check_close(actual[i * row + j * col], expected[std::size_t(i * cols + j)], tolerance,
+                text(name, "[", i, ",", j, "]"), largest);
 }
 
 void test_golden(const std::string& model) {
@@ -240,13 +258,16 @@ void test_golden(const std::string& model) {
         check_tensor(expected, name, view.shape, view.data, view.row, view.col, tolerance);
         gradients++;
     }
-    check_equal(gradients + 3, expected.entries.size(), model + ": tokens, logits, loss and every gradient are compared");
+    check_equal(
+        gradients + 3, expected.entries.size(), model + ": tokens, logits, loss and every gradient are compared");
 
     const Json json = JsonParser(read_file(dir + "/trajectory.json"), "trajectory.json").parse();
     const Fields fields(json, "trajectory.json");
     const Json settings = {fields.get<Json::Object>("optimizer")};
     const Fields f(settings, "optimizer");
-    const auto number = [&](const char* list, idx s) { return *fields.get<Json::Array>(list).at(std::size_t(s)).as<double>(); };
+    const auto number = [&](const char* list, idx s) {
+        return *fields.get<Json::Array>(list).at(std::size_t(s)).as<double>();
+    };
     // AdamW's first step divides each gradient by its own size. Where a gradient is small only because its terms cancel (one element of
     // h.0.mlp.c_proj.weight: 2e-8 where the others are 1e-2), float's rounding decides how far that weight goes, and the norms of the next
     // steps then differ by 1.2e-5. So the ten steps are taken twice: from our own gradients, and with the expected ones, as read above, in
@@ -259,16 +280,21 @@ void test_golden(const std::string& model) {
         adam.weight_decay = f.get<double>("weight_decay");
         for (idx s = 0; s < steps; s++) {
             forward(s);
-            check_close(gpt.loss(batch.targets.data(), 1), number("losses", s), tolerance, text(model, ", loss of step ", s));
+            check_close(
+                gpt.loss(batch.targets.data(), 1), number("losses", s), tolerance, text(model, ", loss of step ", s));
             gpt.backward(batch.inputs.data());
             const double norm = gradient_norm(gpt.gradients);
-            if (is_double || !own) check_close(norm, number("grad_norms", s), tolerance, text(model, ", gradient norm of step ", s));
+            if (is_double || !own)
+                check_close(norm, number("grad_norms", s), tolerance, text(model, ", gradient norm of step ", s));
             if (s == 0 && !own)
-                for (const NamedView& view : named_views(gpt.config, gpt.gradients)) expected.read("grad." + view.name, view);
-            adam.update(gpt.weights, gpt.gradients, f.get<double>("lr"), clip_factor(norm, f.get<double>("grad_clip")), s + 1);
+                for (const NamedView& view : named_views(gpt.config, gpt.gradients))
+                    expected.read("grad." + view.name, view);
+            adam.update(
+                gpt.weights, gpt.gradients, f.get<double>("lr"), clip_factor(norm, f.get<double>("grad_clip")), s + 1);
         }
         forward(0);
-        check_close(gpt.loss(batch.targets.data()), fields.get<double>("loss_on_tokens0_after_10_steps"), tolerance, model + ", loss after ten steps");
+        check_close(gpt.loss(batch.targets.data()), fields.get<double>("loss_on_tokens0_after_10_steps"), tolerance,
+            model + ", loss after ten steps");
     }
 
     // A text's mean loss, over windows of which the last is short; whatever the number of windows taken at once.
@@ -281,8 +307,9 @@ void test_golden(const std::string& model) {
         GPT scoring(directory.config, max_B, directory.config.block_size, GPT::Use::scoring);
         scoring.allocate();
         directory.load(scoring.weights);
-        check_close(score(scoring, all.data(), idx(all.size()), max_B), score_fields.get<double>("mean_loss_nats_per_token"), tolerance,
-                    text(model, ", score of a text, ", max_B, " windows at once"));
+        check_close(score(scoring, all.data(), idx(all.size()), max_B),
+            score_fields.get<double>("mean_loss_nats_per_token"), tolerance,
+            text(model, ", score of a text, ", max_B, " windows at once"));
     }
 }
 
@@ -294,20 +321,22 @@ void test_cache() {
         for (const Position pos : {Position::learned, Position::sinusoidal, Position::rope, Position::none})
             for (const Wiring wiring : {Wiring::pre, Wiring::post, Wiring::none, Wiring::plain}) {
                 Config c = preset(llama);
-                c.pos = pos, c.wiring = wiring, c.n_head = 4, c.n_kv_head = llama ? 2 : 4, c.block_size = 70, c.vocab_size = 65, c.dropout = 0.5;
+                c.pos = pos, c.wiring = wiring, c.n_head = 4, c.n_kv_head = llama ? 2 : 4, c.block_size = 70,
+                c.vocab_size = 65, c.dropout = 0.5;
                 const idx T = 70, V = c.vocab_size;
                 const auto full = make_gpt(c, 1, T, GPT::Use::training), scoring = make_gpt(c, 2, T, GPT::Use::scoring),
                            sampling = make_gpt(c, 1, T, GPT::Use::sampling);
                 for (const auto& other : {&scoring, &sampling})
-                    std::copy_n(full->weights.memory.data(), full->weights.memory.size(), (*other)->weights.memory.data());
+                    std::copy_n(
+                        full->weights.memory.data(), full->weights.memory.size(), (*other)->weights.memory.data());
                 const std::vector<Token> tokens = random_tokens(2 * T, V);
                 full->forward(tokens.data(), 1, T);  // without a step nothing is dropped
                 scoring->forward(tokens.data(), 2, T);
                 const double scale = magnitude(full->logits(), T * V);
                 const auto same = [&](const real* logits, idx t, const char* what) {
                     for (idx v = 0; v < V; v++)
-                        check_close(logits[v], full->logits()[t * V + v], is_double ? 1e-12 : 1e-5, text(what, ", logit ", v, " at ", t, " of ", describe(c)),
-                                    scale);
+                        check_close(logits[v], full->logits()[t * V + v], is_double ? 1e-12 : 1e-5,
+                            text(what, ", logit ", v, " at ", t, " of ", describe(c)), scale);
                 };
                 for (idx t = 0; t < T; t++) same(scoring->logits() + t * V, t, "scoring");
                 for (idx t = 0; t < T; t++) {

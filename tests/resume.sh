@@ -124,11 +124,11 @@ as_whole finished "a finished run, resumed"
 cd finished || exit 1
 unchanged=$(cat out/* | cksum)
 for option in n_layer=2 n_head=4 n_embd=32 block_size=8 n_hidden=8 n_kv_head=1 arch=llama norm=rmsnorm pos=rope mlp=swiglu wiring=post bias=false \
-    tie=false final_norm=false; do
-    refused 1 "--$option would change the model of out; leave it out, or begin anew with --init_from=scratch" train --init_from=resume --$option
+    tie=false; do
+    refused 1 "--$option would change the model; leave it out" train --init_from=resume --$option
 done
-refused 1 "../sorted.txt is not the text that the run in out began with" train --init_from=resume --data=../sorted.txt
-refused 2 "--max_iters is -1" train --init_from=resume --max_iters=-1
+refused 1 "../sorted.txt is not the text of the run in out" train --init_from=resume --data=../sorted.txt
+refused 2 "--max_iters is '-1'" train --init_from=resume --max_iters=-1
 [ "$unchanged" = "$(cat out/* | cksum)" ]
 report $? "a refused resume changed a file"
 quiet "what may change" nanogpt train --init_from=resume --max_iters=160 --learning_rate=0.002 --dropout=0 --batch_size=3 --n_layer=1 --arch=gpt2 \
@@ -146,8 +146,8 @@ broken() { # TEXT PART
 head -c 5000 ../whole/out/state.safetensors >out/state.safetensors
 broken "cut off" "state.safetensors"
 cp "$root/tests/golden/gpt2/model.safetensors" out/state.safetensors
-broken "another file" "state.safetensors is not nanogpt's; start a new run"
-for change in 's/\\"iter\\":150/\\"iter\\":-50/' 's/\\"iter\\":150/\\"itex\\":150/' 's/\\"n_layer\\":\\"1\\"/\\"n_lexer\\":\\"1\\"/' \
+broken "another file" "state.safetensors is not a run's state; start a new run"
+for change in 's/\\"iter\\"/\\"itex\\"/' 's/\\"text\\"/\\"tezt\\"/' 's/\\"vocab_size\\\\\\"/\\"vocab_sixe\\\\\\"/' 's/\\"n_layer\\":\\"1\\"/\\"n_lexer\\":\\"1\\"/' \
     's/\\"n_layer\\":\\"1\\"/\\"n_layer\\":\\"x\\"/' 's/\\"options\\":{/\\"options\\":[/' 's/"adamw.m"/"adamw.x"/' 's/\\"beta1\\":\\"0.9\\"/\\"beta1\\":\\"9.9\\"/'; do
     sed "$change" ../whole/out/state.safetensors >out/state.safetensors
     ! cmp -s ../whole/out/state.safetensors out/state.safetensors

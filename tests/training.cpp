@@ -6,7 +6,8 @@
 
 // A statistic within 5 of its standard deviations: wrong once in two million, if the numbers were others.
 void check_mean(double sum, double n, double mean, double deviation, const std::string& what) {
-    check(std::abs(sum / n - mean) <= 5 * deviation / std::sqrt(n), text(what, ": the mean of ", n, " is ", sum / n, ", not ", mean));
+    check(std::abs(sum / n - mean) <= 5 * deviation / std::sqrt(n),
+        text(what, ": the mean of ", n, " is ", sum / n, ", not ", mean));
 }
 
 void test_random() {
@@ -69,12 +70,14 @@ void test_pool() {
             const idx count = region % 50 == 0 ? 500 : region % 9;
             std::vector<std::atomic<int>> calls(static_cast<std::size_t>(count));
             pool.run(count, [&](idx i) { calls[std::size_t(i)]++; });
-            check(std::all_of(calls.begin(), calls.end(), [](const auto& n) { return n == 1; }), text("each index once, with ", threads, " threads"));
+            check(std::all_of(calls.begin(), calls.end(), [](const auto& n) { return n == 1; }),
+                text("each index once, with ", threads, " threads"));
         }
         // The first exception comes out; the other tasks have run, and the pool goes on working.
         for (int round = 0; round < 100; round++) {
             std::atomic<int> others = 0;
-            check_error([&] { pool.run(20, [&](idx i) { i == 13 ? throw Error("task ", i) : void(others++); }); }, "task 13", "an exception in a task");
+            check_error([&] { pool.run(20, [&](idx i) { i == 13 ? throw Error("task ", i) : void(others++); }); },
+                "task 13", "an exception in a task");
             if (threads > 1) check_equal(others.load(), 19, "tasks beside one that throws");
             std::atomic<idx> total = 0;
             pool.run(100, [&](idx i) { total += i; });
@@ -158,8 +161,10 @@ Run train(Config c, int threads, idx B, int accumulate, int updates) {
 void test_same_bits() {
     const auto same = [](const char* what, const Config& c, idx B, int accumulate) {
         const Run one = train(c, 1, B, accumulate, 4);
-        check(std::isfinite(one.losses.back()) && one.losses.back() != one.losses.front(), text(what, ": the run does something"));
-        for (const int threads : {2, 3, 2}) check(train(c, threads, B, accumulate, 4) == one, text(what, ": the same bits with ", threads, " threads"));
+        check(std::isfinite(one.losses.back()) && one.losses.back() != one.losses.front(),
+            text(what, ": the run does something"));
+        for (const int threads : {2, 3, 2})
+            check(train(c, threads, B, accumulate, 4) == one, text(what, ": the same bits with ", threads, " threads"));
     };
     Config c = small(false);
     same("gpt2", c, 5, 1);
@@ -198,7 +203,8 @@ void test_overfit() {
             gpt.weights.initialize(1);
             AdamW adam(gpt.weights);
             gpt.forward(batch.inputs.data(), B, T);
-            check_close(gpt.loss(batch.targets.data()), std::log(20.0), 0.05, "before training all tokens are about as likely");
+            check_close(
+                gpt.loss(batch.targets.data()), std::log(20.0), 0.05, "before training all tokens are about as likely");
             for (int iter = 0; iter < 300; iter++) {
                 gpt.forward(batch.inputs.data(), B, T, 0, std::uint64_t(iter));
                 gpt.loss(batch.targets.data(), 1);
@@ -207,7 +213,9 @@ void test_overfit() {
             }
             gpt.forward(batch.inputs.data(), B, T);
             const double loss = gpt.loss(batch.targets.data());
-            check(loss < 0.01, text(llama ? "llama" : "gpt2", ", dropout ", dropout, ": the loss on a batch known by heart is ", loss));
+            check(loss < 0.01,
+                text(
+                    llama ? "llama" : "gpt2", ", dropout ", dropout, ": the loss on a batch known by heart is ", loss));
         }
 }
 
@@ -224,12 +232,14 @@ void test_initialize() {
             double sum = 0, squares = 0;
             for (idx i = 0; i < t.size(); i++) sum += double(w[i]), squares += double(w[i]) * double(w[i]);
             if (t.rows == 0) {
-                check(std::all_of(w, w + t.size(), [](real v) { return v == 0; }) || std::all_of(w, w + t.size(), [](real v) { return v == 1; }),
-                      t.name + " is 0 or 1");
+                check(std::all_of(w, w + t.size(), [](real v) { return v == 0; }) ||
+                        std::all_of(w, w + t.size(), [](real v) { return v == 1; }),
+                    t.name + " is 0 or 1");
                 check_equal(double(w[0]), t.name.ends_with(".bias") ? 0.0 : 1.0, t.name + ": biases are 0 and gains 1");
                 continue;
             }
-            const double std = t.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(4.0) : 0.02;  // where a branch ends: 2 blocks, 4 branches
+            const double std = t.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(4.0)
+                                                                 : 0.02;  // where a branch ends: 2 blocks, 4 branches
             check_mean(sum, double(t.size()), 0, std, t.name);
             check_mean(squares, double(t.size()), std * std, std::sqrt(2.0) * std * std, t.name + " squared");
         }
@@ -253,13 +263,15 @@ void test_draw() {
             random_hits[std::size_t(draw(logits.data(), 4, taste, random.uniform(i)))]++;
         }
         for (std::size_t v = 0; v < 4; v++) {
-            check(std::abs(hits[v] - expected[v] * n) <= 1.01, text(what, ": token ", v, " has the share ", hits[v] / n, ", not ", expected[v]));
+            check(std::abs(hits[v] - expected[v] * n) <= 1.01,
+                text(what, ": token ", v, " has the share ", hits[v] / n, ", not ", expected[v]));
             check_mean(random_hits[v], n, expected[v], std::sqrt(expected[v] * (1 - expected[v])), what);
         }
     };
     shares({1, 0, 1}, p, "as it is");
     const double root = std::sqrt(0.2) + std::sqrt(0.4) + std::sqrt(0.1) + std::sqrt(0.3);
-    shares({2, 0, 1}, {std::sqrt(0.2) / root, std::sqrt(0.4) / root, std::sqrt(0.1) / root, std::sqrt(0.3) / root}, "temperature 2");
+    shares({2, 0, 1}, {std::sqrt(0.2) / root, std::sqrt(0.4) / root, std::sqrt(0.1) / root, std::sqrt(0.3) / root},
+        "temperature 2");
     shares({0.5, 0, 1}, {0.04 / 0.3, 0.16 / 0.3, 0.01 / 0.3, 0.09 / 0.3}, "temperature 1/2");
     shares({0, 0, 1}, {0, 1, 0, 0}, "temperature 0");
     shares({0, 3, 0.9}, {0, 1, 0, 0}, "temperature 0 with the others");
@@ -280,8 +292,10 @@ void test_draw() {
     // Of equal logits the smaller token comes first; and the ends of [0, 1).
     const Numbers equal{1, 3, 3, 3, 1};
     check_equal(draw(equal.data(), 5, {0, 0, 1}, 0.99), 1, "the most probable of equals");
-    for (const double u : {0.0, 0.49}) check_equal(draw(equal.data(), 5, {1, 2, 1}, u), 1, "top_k 2 among three equals");
-    for (const double u : {0.51, 1 - 0x1p-53}) check_equal(draw(equal.data(), 5, {1, 2, 1}, u), 2, "top_k 2 among three equals");
+    for (const double u : {0.0, 0.49})
+        check_equal(draw(equal.data(), 5, {1, 2, 1}, u), 1, "top_k 2 among three equals");
+    for (const double u : {0.51, 1 - 0x1p-53})
+        check_equal(draw(equal.data(), 5, {1, 2, 1}, u), 2, "top_k 2 among three equals");
     check_equal(draw(logits.data(), 4, {1, 0, 1}, 0), 0, "u = 0");
     check_equal(draw(logits.data(), 4, {1, 0, 1}, 1 - 0x1p-53), 3, "the largest u");
     check_equal(draw(logits.data(), 1, {1, 0, 0.5}, 0.7), 0, "a vocabulary of one");
@@ -299,7 +313,8 @@ void test_generate() {
                 GPT gpt(c, 1, T, GPT::Use::sampling);
                 gpt.allocate();
                 gpt.weights.initialize(2);
-                for (idx i = 0; i < gpt.weights.memory.size(); i++) gpt.weights.memory.data()[i] *= 8;  // so that the choice is not even
+                for (idx i = 0; i < gpt.weights.memory.size(); i++)
+                    gpt.weights.memory.data()[i] *= 8;  // so that the choice is not even
                 const Taste taste{0.9, 10, 0.95};
                 const Random random(8, Purpose::sample, 1);
                 std::vector<Token> tokens = random_tokens(start, V);
@@ -312,8 +327,10 @@ void test_generate() {
                     fresh.forward(tokens.data() + idx(tokens.size()) - length, 1, length);
                     const real* logits = fresh.logits() + (length - 1) * V;
                     for (idx v = 0; v < V; v++)
-                        check_close(double(gpt.logits()[v]), double(logits[v]), 1e-5, "generate's logits", magnitude(logits, V));
-                    check_equal(token, draw(logits, V, taste, random.uniform(emitted)), text("token ", emitted, " after ", start));
+                        check_close(double(gpt.logits()[v]), double(logits[v]), 1e-5, "generate's logits",
+                            magnitude(logits, V));
+                    check_equal(token, draw(logits, V, taste, random.uniform(emitted)),
+                        text("token ", emitted, " after ", start));
                     tokens.push_back(token);
                     return ++emitted < (start == 5 ? 3 : count);
                 });
@@ -345,7 +362,8 @@ void test_score() {
             GPT gpt(c, max_B, T, GPT::Use::scoring);
             gpt.allocate();
             gpt.weights.initialize(6);
-            check_close(score(gpt, tokens.data(), count, max_B), total / double(count - 1), 1e-6, text("score of ", count, " tokens, ", max_B, " windows at once"));
+            check_close(score(gpt, tokens.data(), count, max_B), total / double(count - 1), 1e-6,
+                text("score of ", count, " tokens, ", max_B, " windows at once"));
         }
     }
 }
