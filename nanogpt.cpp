@@ -236,15 +236,6 @@ template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& 
     return lane[0];
 }
 
-// The largest of x [n], in the same way; NaN counts as nothing.
-inline real maximum(const real* x, idx n) {
-    real lane[16];
-    std::fill_n(lane, 16, -std::numeric_limits<real>::infinity());
-    for (idx i = 0; i < n; i += 16)
-        for (idx k = 0; k < std::min<idx>(16, n - i); k++) lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
-    return *std::max_element(lane, lane + 16);
-}
-
 // exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6; 2ⁿ
 // is two factors made from their exponent bits, so that the product overflows to infinity and fades to 0 as it should.
 // Relative error below 3e-7 in float; NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the
@@ -315,6 +306,20 @@ inline Vector load(const real* p) {
     return v;
 }
 inline void store(real* p, Vector v) { std::memcpy(p, &v, sizeof v); }
+
+// The largest of x [n]; NaN counts as nothing.
+inline real maximum(const real* x, idx n) {
+    Vector top = Vector{} - std::numeric_limits<real>::infinity();
+    idx i = 0;
+    for (; i + lanes <= n; i += lanes) {
+        const Vector v = load(x + i);
+        top = v > top ? v : top;
+    }
+    real largest = -std::numeric_limits<real>::infinity();
+    for (idx k = 0; k < lanes; k++) largest = top[k] > largest ? top[k] : largest;
+    for (; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
 
 constexpr idx round_up(idx n, idx multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -797,15 +802,13 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 
 constexpr idx query_block = 32;
 
-// One row's softmax in place: s [padded] holds q·k for `visible` keys; the rest becomes 0. Returns log Σ e^(scale s).
-inline real softmax_row(real* s, idx visible, idx padded, real scale) {
+// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes e^(scale (s - max)), and 0
+// beyond them. Returns the sum and the log-sum-exp of scale s.
+inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real scale) {
     std::fill(s + visible, s + padded, -std::numeric_limits<real>::infinity());
     const real top = maximum(s, padded);
-    for (idx j = 0; j < padded; j++) s[j] = exp_real(scale * (s[j] - top));
-    const real total = sum(padded, [=](idx j) { return s[j]; });
-    const real inverse = 1 / total;
-    for (idx j = 0; j < padded; j++) s[j] *= inverse;
-    return scale * top + std::log(total);
+    const real total = sum(padded, [=](idx j) { return s[j] = exp_real(scale * (s[j] - top)); });
+    return {total, scale * top + std::log(total)};
 }
 
 // out [B,T,H*D]; lse [B,T,H]; queries from time `from` on, as sampling asks for the last one only. drop may be null.
@@ -816,7 +819,7 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
         const idx b = task / s.G, g = task % s.G;
         const real *queries = qkv + b * T * row, *keys = queries + (s.H + g) * D, *values = keys + s.G * D;
         const idx block = std::min(query_block, T - from);
-        real* p = scratch<0>(block * width);
+        real *p = scratch<0>(block * width), total[query_block];
         Packed packed_keys{}, packed_values{};
         if (block > 1) {
             packed_keys = pack(scratch<1>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
@@ -833,7 +836,8 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
                         p[j] = sum(D, [=, k = keys + j * row](idx d) { return q.data[d] * k[d]; });
                 for (idx i = i0; i < visible; i++) {
                     real* pi = p + (i - i0) * width;
-                    lse[(b * T + i) * s.H + h] = softmax_row(pi, i + 1, round_up(visible, 16), scale);
+                    std::tie(total[i - i0], lse[(b * T + i) * s.H + h]) =
+                        softmax_row(pi, i + 1, round_up(visible, 16), scale);
                     if (drop)
                         for (idx j = 0; j <= i; j++) pi[j] *= drop->mask(((b * s.H + h) * T + i) * T + j);
                 }
@@ -843,6 +847,10 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
                     std::fill_n(o, D, real(0));
                     for (idx j = 0; j < visible; j++)
                         for (idx d = 0; d < D; d++) o[d] += p[j] * values[j * row + d];
+                }
+                for (idx r = 0; r < rows; r++) {
+                    const real share = 1 / total[r];
+                    for (idx d = 0; d < D; d++) o[r * s.H * D + d] *= share;
                 }
             }
     });
@@ -1708,7 +1716,7 @@ template <class Write> void replace_file(const std::string& path, const Write& w
 
 struct Json {
     using Array = std::vector<Json>;
-    using Object = std::vector<std::pair<std::string, Json>>;
+    using Object = std::map<std::string, Json>;
     std::variant<std::nullptr_t, bool, double, std::string, Array, Object> value;
 
     template <class T> const T* as() const { return std::get_if<T>(&value); }
@@ -1750,14 +1758,13 @@ class JsonParser {
         Json json;
         if (take("{")) {
             Json::Object members;
-            std::set<std::string> names;
             list('}', [&] {
                 space();
                 std::string name = string();
-                if (!names.insert(name).second) fail("a name stands twice");
+                if (members.contains(name)) fail("a name stands twice");
                 space();
                 if (!take(":")) fail("':' is missing");
-                members.emplace_back(std::move(name), value(depth + 1));
+                members.emplace(std::move(name), value(depth + 1));
             });
             json.value = std::move(members);
         } else if (take("[")) {
@@ -1874,10 +1881,9 @@ class Fields {
         if (!members_) throw Error(source_, ": a JSON object was expected");
     }
     // The member; none if it is absent or null.
-    const Json* find(std::string_view name) const {
-        for (const auto& [key, member] : *members_)
-            if (key == name && member.value.index() != 0) return &member;
-        return nullptr;
+    const Json* find(const std::string& name) const {
+        const auto member = members_->find(name);
+        return member == members_->end() || member->second.value.index() == 0 ? nullptr : &member->second;
     }
     template <class T> const T& get(const char* name) const {
         const Json* member = find(name);
@@ -2488,7 +2494,8 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 inline const Option& find_option(const std::vector<Option>& table, const std::string& name) {
     const auto distance = [&](const Option& option) { return edit_distance(name, option.name); };
-    const auto nearest = std::ranges::min_element(table, {}, distance);
+    const auto nearest = std::min_element(
+        table.begin(), table.end(), [&](const Option& a, const Option& b) { return distance(a) < distance(b); });
     if (distance(*nearest) > 0)
         throw UsageError("there is no option --", name, "; did you mean --", nearest->name, "?");
     return *nearest;
@@ -2563,7 +2570,9 @@ inline OptionList read_config_file(const std::string& path) {
         const auto equals = line.find('=');
         if (line.empty()) continue;
         if (equals == line.npos) throw UsageError(path, " line ", number, " is '", line, "'; write `option = value`");
-        list.emplace_back(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));
+        std::string name = trimmed(line.substr(0, equals));
+        std::replace(name.begin(), name.end(), '-', '_');
+        list.emplace_back(std::move(name), trimmed(line.substr(equals + 1)));
     }
     return list;
 }
@@ -2579,7 +2588,7 @@ inline OptionList parse_arguments(const std::vector<std::string>& arguments) {
             throw UsageError("'", word, "' is not an option; options are written --name=value");
         const auto equals = word.find('=');
         std::string name = word.substr(2, equals == word.npos ? equals : equals - 2), value;
-        std::ranges::replace(name, '-', '_');
+        std::replace(name.begin(), name.end(), '-', '_');
         const bool flag = std::holds_alternative<bool*>(find_option(table, name).value);
         const bool more = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
         if (equals != word.npos) value = word.substr(equals + 1);
@@ -2856,6 +2865,9 @@ class Trainer {
     void read_text() {
         const std::string content = read_file(o_.data);
         if (o_.init_from == "scratch") {
+            if (o_.tokens)
+                throw UsageError(
+                    "--tokens goes with --init_from=DIR: a new model's vocabulary is its text's characters");
             tokenizer_ = Tokenizer::of_text(content, o_.data);
             o_.model.vocab_size = tokenizer_->size();
         }
@@ -2910,7 +2922,7 @@ class Trainer {
         best_loss_ = std::strtod(f.get<std::string>("best_loss").c_str(), nullptr);
         text_ = f.get<std::string>("text");
         resumed_ = true;
-        const std::vector<idx> shape{Parameters(o_.model).memory.size()};
+        const std::vector<idx> shape{o_.model.n_layer > 1 << 16 ? 0 : Parameters(o_.model).memory.size()};
         for (const char* name : {"weights", "adamw.m", "adamw.v"}) {
             const auto entry = file.entries.find(name);
             if (entry == file.entries.end() || entry->second.shape != shape ||
@@ -3081,8 +3093,9 @@ inline ModelDirectory open_model(const Options& o) {
     return ModelDirectory(o.init_from == "scratch" || o.init_from == "resume" ? o.out_dir : o.init_from);
 }
 
-inline std::unique_ptr<GPT> load_model(ModelDirectory& directory, idx B, GPT::Use use) {
-    auto gpt = std::make_unique<GPT>(directory.config, B, directory.config.block_size, use);
+// For B sequences of up to T tokens.
+inline std::unique_ptr<GPT> load_model(ModelDirectory& directory, idx B, idx T, GPT::Use use) {
+    auto gpt = std::make_unique<GPT>(directory.config, B, std::min<idx>(T, directory.config.block_size), use);
     gpt->allocate();
     directory.load(gpt->weights);
     if (!directory.tokenizer)
@@ -3106,7 +3119,8 @@ inline void sample(const Options& o) {
     }
     const std::vector<Token> tokens = read_tokens(start, source, tokenizer, ids, directory.config.vocab_size);
     if (tokens.empty()) throw Error(source, " is empty; give at least one token to continue");
-    const auto gpt = load_model(directory, 1, GPT::Use::sampling);
+    const idx length = static_cast<idx>(tokens.size()) + o.max_new_tokens;
+    const auto gpt = load_model(directory, 1, length, GPT::Use::sampling);
     const auto print = [&](Token token) {
         std::cout << (ids ? text(token, ' ') : tokenizer->decode(token)) << std::flush;
         if (!std::cout) throw Error("cannot write to standard output");
@@ -3130,7 +3144,7 @@ inline void evaluate(const Options& o) {
         throw Error(
             o.data, " has ", end - begin, " tokens to score with --split=", word_for(o.split), "; it takes at least 2");
     const idx B = std::min<idx>(o.batch_size, (end - begin - 2) / directory.config.block_size + 1);
-    const auto gpt = load_model(directory, B, GPT::Use::scoring);
+    const auto gpt = load_model(directory, B, end - begin, GPT::Use::scoring);
     const double loss = score(*gpt, all.data() + begin, end - begin, B);
     std::printf("loss %.6f nats/token (%.6f bits, perplexity %.5g, %td tokens)\n", loss, loss / std::numbers::ln2,
         std::exp(loss), end - begin - 1);

@@ -115,7 +115,10 @@ inline void add_law(Curve& curve, const char* x) {
     const Law law = fit_law(curve.points);
     curve.remark = curve.name + ": " + law.name(x);
     curve.theory = law.formula(x);
-    for (Point& p : curve.points) p.predicted = law.holds() ? law.at(p.x) : nothing;
+    for (Point& p : curve.points) {
+        p.predicted = law.holds() ? law.at(p.x) : nothing;
+        if (!std::isfinite(p.measured)) curve.remark += text("; overflows at ", x, " = ", p.x);
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -157,7 +160,7 @@ inline Experiment Lab::jacobian() {
             matrix.curves.push_back(
                 {name + ", backward", "", {{d, 0, relative_difference(formula, jacobian_by_backward(kind, x, eps))}}});
             Curve curve{name, eps > 0 ? "1/√(σ² + ε)" : "(T6) 1/σ"};
-            for (double exponent = -4; exponent <= 3; exponent += 0.5) {
+            for (double exponent = -4; exponent <= 3; exponent++) {
                 Reals z = normals(random, o.n_embd);
                 const double scale = kind == Norm::layer ? std::sqrt(mean_variance(z, 1, o.n_embd))
                                                          : std::sqrt(squares(z.data(), o.n_embd) / o.n_embd);
@@ -586,8 +589,8 @@ inline std::vector<std::array<std::string, 5>> table(const Figure& figure) {
     return rows;
 }
 
-inline void print(const Figure& figure) {
-    std::printf("\n%s: %s\n\n", figure.name.c_str(), figure.title.c_str());
+// A figure's table in Markdown, which also reads well on a terminal, and under it the fitted laws.
+inline void write_table(std::ostream& out, const Figure& figure) {
     const auto rows = table(figure);
     std::array<std::size_t, 5> width{};
     const auto length = [](const std::string& s) {  // in characters
@@ -595,20 +598,20 @@ inline void print(const Figure& figure) {
     };
     for (const auto& row : rows)
         for (std::size_t i = 0; i < 5; i++) width[i] = std::max(width[i], length(row[i]));
-    for (std::size_t r = 0; r < rows.size(); r++) {
+    for (const auto& row : rows) {
         for (std::size_t i = 0; i < 5; i++) {
-            const std::string space(width[i] - length(rows[r][i]), ' ');
-            std::printf("| %s ", (i == 0 ? rows[r][i] + space : space + rows[r][i]).c_str());
+            const std::string space(width[i] - length(row[i]), ' ');
+            out << "| " << (i == 0 ? row[i] + space : space + row[i]) << ' ';
         }
-        std::puts("|");
-        for (std::size_t i = 0; r == 0 && i < 5; i++)
-            std::printf("|%s%s", std::string(width[i] + (i == 0 ? 2 : 1), '-').c_str(), i == 0 ? "" : ":");
-        if (r == 0) std::puts("|");
+        out << "|\n";
+        if (&row != &rows[0]) continue;
+        for (std::size_t i = 0; i < 5; i++)
+            out << (i == 0 ? "| :" : "| ") << std::string(width[i] - 1, '-') << (i == 0 ? " " : ": ");
+        out << "|\n";
     }
-    std::puts("");
+    out << '\n';
     for (const Curve& curve : figure.curves)
-        if (!curve.remark.empty()) std::printf("- %s\n", curve.remark.c_str());
-    std::fflush(stdout);
+        if (!curve.remark.empty()) out << "- " << curve.remark << '\n';
 }
 
 inline void write_files(const Options& o, const Experiment& e) {
@@ -682,6 +685,30 @@ inline std::string page(const std::vector<Experiment>& experiments, const std::s
         out += "</section>\n";
     }
     return out + "<p class=\"soft\"><code>" + command + "</code></p></main></body></html>\n";
+}
+
+// The same in Markdown, in English, for docs/lab.md.
+inline std::string document(const std::vector<Experiment>& experiments, const std::string& command) {
+    std::ostringstream out;
+    out << "# The lab\n\nThe tutorial proves what normalization and residual connections do to a gradient. Here each theorem meets its\n"
+           "measurement, made with the layers and the model of nanogpt.cpp. Dashed: predicted. Solid and pale: measured.\n\n"
+           "This page is what the lab itself writes to `out/lab/lab.md`, with its plots, by\n\n    "
+        << command
+        << "\n\nand the same numbers come out on any number of threads. `out/lab/index.html` has it in Chinese as well.\n";
+    for (const Experiment& e : experiments) {
+        out << "\n## " << e.title.en << "\n\n|  |  |  |\n| :-- | :-- | :-- |\n";
+        for (const Equation& q : e.theory)
+            out << "| (" << q.tag << ") | " << mathematics(q.formula, true) << " | " << mathematics(q.words.en, false)
+                << " |\n";
+        for (const Figure& figure : e.figures) {
+            if (figure.drawn) out << "\n![" << figure.title << "](lab/" << figure.name << ".svg)\n\n";
+            else out << "\n**" << figure.title << "**\n\n";
+            out << figure.see.en << "\n\n<details><summary>Table</summary>\n\n";
+            write_table(out, figure);
+            out << "\n</details>\n";
+        }
+    }
+    return out.str();
 }
 
 struct Setting {
@@ -770,12 +797,17 @@ inline void run(const std::vector<std::string>& words) {
         if (!wanted.empty() && !wanted.count(name)) continue;
         const auto start = std::chrono::steady_clock::now();
         done.push_back((lab.*experiment)());
-        for (const Figure& figure : done.back().figures) print(figure);
+        for (const Figure& figure : done.back().figures) {
+            std::cout << '\n' << figure.name << ": " << figure.title << "\n\n";
+            write_table(std::cout, figure);
+            std::cout.flush();
+        }
         write_files(o, done.back());
         std::printf("\n[%s took %.1f s]\n", name.c_str(),
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     replace_file(o.out + "/index.html", [&](std::ostream& out) { out << page(done, command); });
+    replace_file(o.out + "/lab.md", [&](std::ostream& out) { out << document(done, command); });
     std::printf("\nthe page is %s/index.html\n", o.out.c_str());
 }
 

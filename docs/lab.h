@@ -62,7 +62,7 @@ struct Figure {
         if (svg.find("stroke-dasharray") == std::string::npos) return svg;
         for (std::size_t i = 0; (i = svg.find(line, i)) != std::string::npos; i += line.size())
             if (svg.substr(i, svg.find('>', i) - i).find("stroke-dasharray") == std::string::npos)
-                svg.insert(i + line.size(), " style=\"stroke-width:6;stroke-opacity:.4\"");
+                svg.insert(i + line.size(), " style=\"stroke-width:6;stroke-opacity:.45\"");
         return svg;
     }
 };

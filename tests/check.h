@@ -85,10 +85,11 @@ inline double largest_difference = 0;  // of a gradient from the finite differen
 //
 //     (8 (f(x + h) - f(x - h)) - (f(x + 2h) - f(x - 2h))) / 12h = f' + O(h^4),
 //
-// for every i, or if n > most for `most` of them spread evenly from the first to the last. Where the loss bends too sharply for h, as
-// behind a norm of small numbers, h/8 or h/64 decides: each time the error is 4096 times smaller. The difference is relative to the element's own size,
-// but not to less than a thousandth of the largest one that was looked at; what the rounding of the loss itself can contribute, 16 units
-// in its last place over h, is taken off. Meant for real = double.
+// for every i, or if n > most for `most` of them spread evenly from the first to the last. Where the loss bends too
+// sharply for h, as behind a norm of small numbers, h/8 or h/64 decides: each time the error is 4096 times smaller. The
+// difference is relative to the element's own size, but not to less than a thousandth of the largest one that was
+// looked at; what the rounding of the loss itself can contribute, 16 units in its last place over h, is taken off.
+// Meant for real = double.
 template <class Loss> void check_gradient(
     const std::string& what, const Loss& loss, real* x, const real* gradient, idx n, idx most = 1 << 30) {
     constexpr double tolerance = 1e-8;

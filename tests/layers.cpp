@@ -1,12 +1,13 @@
-// The layers of section 3, the kernel of section 2 and the optimizer of section 5, each by itself: gradients against finite
-// differences for every input and every parameter, products and attention against the formulas written out, exp against std::exp.
-// Built with real = double, where differences are sharp; `exp_float` is a function of float there too.
+// The layers of section 3, the kernel of section 2 and the optimizer of section 5, each by itself: gradients against
+// finite differences for every input and every parameter, products and attention against the formulas written out, exp
+// against std::exp. Built with real = double, where differences are sharp; `exp_float` is a function of float there
+// too.
 #include "check.h"
 
 // ---- one layer's gradients ----
 
-// Something that a layer depends on, and the gradient that its backward gives. Gradients that accumulate begin at 3 and must grow from
-// there; those that are written begin as NaN, so that an element left out is seen.
+// Something that a layer depends on, and the gradient that its backward gives. Gradients that accumulate begin at 3 and
+// must grow from there; those that are written begin as NaN, so that an element left out is seen.
 struct Variable {
     std::string name;
     Numbers value, gradient{};
@@ -16,7 +17,8 @@ struct Variable {
     real* grad() { return gradient.data(); }
 };
 
-// forward(y) computes y [size] from the variables' values; backward(dy) sets the variables' gradients; the loss is a weighted sum of y.
+// forward(y) computes y [size] from the variables' values; backward(dy) sets the variables' gradients; the loss is a
+// weighted sum of y.
 template <class Forward, class Backward> void check_layer(const std::string& what,
     std::initializer_list<Variable*> variables, idx size, const Forward& forward, const Backward& backward) {
     const Numbers w = normals(size);
@@ -176,7 +178,8 @@ Numbers direct_attention(const Numbers& qkv, Heads s, const Dropout* drop) {
 
 void test_attention() {
     const Dropout half{Random(5, Purpose::dropout, 3), real(0.4)};
-    // B, T, H, G, D: one time; one head; groups; widths that fill no vector; T beyond the block of 32 queries, and beyond two.
+    // B, T, H, G, D: one time; one head; groups; widths that fill no vector; T beyond the block of 32 queries, and
+    // beyond two.
     for (const auto& s : {Heads{1, 1, 1, 1, 1}, Heads{2, 1, 2, 1, 3}, Heads{1, 2, 1, 1, 1}, Heads{2, 7, 4, 1, 2},
              Heads{2, 7, 4, 2, 5}, Heads{1, 6, 4, 4, 8}, Heads{1, 16, 2, 1, 16}, Heads{1, 17, 1, 1, 9},
              Heads{1, 32, 1, 1, 2}, Heads{1, 33, 2, 1, 2}, Heads{1, 70, 1, 1, 2}, Heads{2, 9, 3, 3, 24}})
@@ -267,7 +270,8 @@ void test_elementwise() {
     swiglu_forward(y.data(), x.data(), 2, 1);  // two rows of one gate and one value
     check_close(y[0], -3 / (1 + std::exp(3.0)) * -0.5, 1e-14, "swiglu");
     check_close(y[1], 0, 1e-14, "swiglu");
-    // Dropout keeps the mean: of n numbers 1, kept ones are 1/(1-p); the share that is kept is within 5 standard deviations.
+    // Dropout keeps the mean: of n numbers 1, kept ones are 1/(1-p); the share that is kept is within 5 standard
+    // deviations.
     const Dropout drop{Random(9, Purpose::dropout, 2), real(0.2)};
     const idx n = 100000;
     Numbers ones(std::size_t(n), real(1));
@@ -378,7 +382,8 @@ void test_matmul() {
         for (const idx N : sizes)
             for (const idx K : sizes)
                 if (M * N * K <= 300 * 300 * 100 || (M >= 257 && N >= 257)) check_shape(M, N, K);
-    // Beyond every block of rows, columns and depth; and a single row that is large enough to be shared out among the threads.
+    // Beyond every block of rows, columns and depth; and a single row that is large enough to be shared out among the
+    // threads.
     for (const auto& [M, N, K] : {std::array<idx, 3>{1100, 33, 9}, {2057, 17, 20}, {17, 385, 40}, {9, 1600, 5},
              {3, 5, 513}, {5, 50, 1100}, {70, 800, 400}, {1, 700, 300}})
         check_shape(M, N, K);
@@ -434,8 +439,8 @@ void test_multiply() {
 // ---- numbers ----
 
 void test_exp() {
-    // Over the whole range in steps of 2^12 units in the last place, and every number near the ends and where the range reduction steps.
-    // Below the normal range 0, or a number as small, will do.
+    // Over the whole range in steps of 2^12 units in the last place, and every number near the ends and where the range
+    // reduction steps. Below the normal range 0, or a number as small, will do.
     double worst = 0;
     float worst_at = 0, wrong_at = 0;
     const auto look = [&](float x) {

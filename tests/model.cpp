@@ -1,6 +1,7 @@
-// The whole model. Built with real = double it checks every parameter tensor of many configurations against finite differences, and
-// what GPT::on_gradient reports; built with float and double it compares with another implementation (tests/golden), scores a text,
-// and compares the key-value cache with the full forward. With GRADIENTS_ONLY (tests/mutate.sh) only sections 1 to 5 are needed.
+// The whole model. Built with real = double it checks every parameter tensor of many configurations against finite
+// differences, and what GPT::on_gradient reports; built with float and double it compares with another implementation
+// (tests/golden), scores a text, and compares the key-value cache with the full forward. With GRADIENTS_ONLY
+// (tests/mutate.sh) only sections 1 to 5 are needed.
 #include "check.h"
 
 constexpr bool is_double = sizeof(real) == 8;
@@ -8,8 +9,9 @@ constexpr bool is_double = sizeof(real) == 8;
 Config preset(bool llama) {
     Config c;
     c.vocab_size = 7, c.block_size = 6, c.n_layer = 2, c.n_head = 2, c.n_embd = 8, c.n_hidden = llama ? 11 : 13;
-    c.norm_eps =
-        0.05;  // as differences by the inputs of a norm are sharp only where these are not small beside 1; the golden models have 1e-5
+    // Differences by the inputs of a norm are sharp only where these are not small beside this; the golden models have
+    // 1e-5.
+    c.norm_eps = 0.05;
     if (llama) c.norm = Norm::rms, c.pos = Position::rope, c.mlp = Mlp::swiglu, c.bias = false;
     return c;
 }
@@ -23,7 +25,8 @@ std::string describe(const Config& c) {
         " C", c.n_embd, " F", c.n_hidden, " V", c.vocab_size, " p", c.dropout);
 }
 
-// Weights at which every part of the model matters: unlike the starting values, no bias is 0, no gain 1, and the attention is not even.
+// Weights at which every part of the model matters: unlike the starting values, no bias is 0, no gain 1, and the
+// attention is not even.
 void set_weights(Parameters& weights, const Config& c) {
     const double size = c.wiring == Wiring::plain ? 1.2 : 1;  // as products of small numbers vanish (T20)
     for (const Tensor& t : weights.tensors) {
@@ -42,7 +45,8 @@ std::unique_ptr<GPT> make_gpt(Config c, idx B, idx T, GPT::Use use = GPT::Use::t
     return gpt;
 }
 
-// Every parameter tensor: all of its elements up to `most`, else `most` of them spread evenly from the first to the last.
+// Every parameter tensor: all of its elements up to `most`, else `most` of them spread evenly from the first to the
+// last.
 void check_parameters(const Config& config, idx B, idx T, idx most) {
     const auto gpt = make_gpt(config, B, T);
     const Config& c = gpt->config;
@@ -135,9 +139,10 @@ void test_gradients() {
     check_equal(gradient_norm(gpt->gradients), 0.0, "its gradient's norm");
 }
 
-// What on_gradient reports is dLoss/dx(k). A second model is made of the blocks behind x(k) alone, its positions' table set to x(k) and its
-// token table to 0, so that the differences by that table are those by x(k). Where k is odd, x(k) lies between a block's two branches:
-// there the second model's first attention branch ends in a zero matrix, which makes it the identity.
+// What on_gradient reports is dLoss/dx(k). A second model is made of the blocks behind x(k) alone, its positions' table
+// set to x(k) and its token table to 0, so that the differences by that table are those by x(k). Where k is odd, x(k)
+// lies between a block's two branches: there the second model's first attention branch ends in a zero matrix, which
+// makes it the identity.
 void test_on_gradient() {
     for (const Wiring wiring : {Wiring::pre, Wiring::none})
         for (const bool llama : {false, true})
@@ -268,10 +273,11 @@ void test_golden(const std::string& model) {
     const auto number = [&](const char* list, idx s) {
         return *fields.get<Json::Array>(list).at(std::size_t(s)).as<double>();
     };
-    // AdamW's first step divides each gradient by its own size. Where a gradient is small only because its terms cancel (one element of
-    // h.0.mlp.c_proj.weight: 2e-8 where the others are 1e-2), float's rounding decides how far that weight goes, and the norms of the next
-    // steps then differ by 1.2e-5. So the ten steps are taken twice: from our own gradients, and with the expected ones, as read above, in
-    // the first step. Norms in float are compared the second time.
+    // AdamW's first step divides each gradient by its own size. Where a gradient is small only because its terms cancel
+    // (one element of h.0.mlp.c_proj.weight: 2e-8 where the others are 1e-2), float's rounding decides how far that
+    // weight goes, and the norms of the next steps then differ by 1.2e-5. So the ten steps are taken twice: from our
+    // own gradients, and with the expected ones, as read above, in the first step. Norms in float are compared the
+    // second time.
     for (const bool own : {true, false}) {
         directory.load(gpt.weights);
         std::fill_n(gpt.gradients.memory.data(), gpt.gradients.memory.size(), real(0));

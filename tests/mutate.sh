@@ -1,23 +1,36 @@
 #!/bin/bash
-# Does any wrong line of a backward go unnoticed? Breaks the code that computes gradients and updates, in very many ways one at a time,
-# and runs the gradient tests (layers.cpp, model.cpp in double) on each: all must fail. Prints the survivors; 0 if there are none beyond
-# those that `equivalent`, below, explains.
+# Does any wrong line of a backward go unnoticed? Breaks the code that computes gradients and updates, in very many ways
+# one at a time, and runs the gradient tests (layers.cpp, model.cpp in double) on each: all must fail. Prints the
+# survivors; 0 if there are none beyond those that `equivalent`, below, explains.
 #
 #     tests/mutate.sh              a few minutes on two cores; not part of `make test`
 #     tests/mutate.sh NAME …       these functions only
 #     tests/mutate.sh --list …     only shows the mutants
 #
-# To be fast it compiles once. A copy of sections 1 to 5 is made in which each function is followed by all its mutants under other names,
-# mutant_1_name, mutant_2_name …, and begins by handing over to the one that the environment variable MUTANT asks for. What does not
-# compile is found by the lines of the compiler's errors and left out.
+# To be fast it compiles once. A copy of sections 1 to 5 is made in which each function is followed by all its mutants
+# under other names, mutant_1_name, mutant_2_name …, and begins by handing over to the one that the environment variable
+# MUTANT asks for. What does not compile is found by the lines of the compiler's errors and left out.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 work=build/mutate
 mkdir -p $work
 
-functions="bias_backward linear_backward gain_backward layernorm_backward rmsnorm_backward embedding_backward rope mask dropout
-    attention_backward gelu_backward swiglu_backward residual_backward cross_entropy loss backward half_backward attention_backward_branch
-    mlp_backward_branch norm_backward drop attention_dropout update gradient_norm clip_factor scheduled_rate"
+functions="bias_backward linear_backward gain_backward layernorm_backward rmsnorm_backward embedding_backward rope mask
+    dropout attention_backward gelu_backward swiglu_backward residual_backward cross_entropy loss backward half_backward
+    attention_backward_branch mlp_backward_branch norm_backward drop attention_dropout update gradient_norm clip_factor
+    scheduled_rate"
+
+# One name for another: what an author could mix up.
+swaps="dw:w dgain:gain gradients:weights weights:gradients keys:values values:keys dkeys:dvalues dvalues:dkeys
+    dkeys:dqueries kt:vt vt:kt pi:dsi dsi:pi oi:doi doi:oi p:ds ds:p q:d_o d_o:q packed_q:packed_do
+    packed_do:packed_q rows:visible visible:rows visible:padded g:h h:g h:b b:g i:j j:i i0:i H:G G:H D:T T:D
+    row:out_row out_row:row width:row dgamma:dbeta dbeta:dgamma gamma:beta mean_u:mean_ux mean_ux:mean_u rstd:mean
+    mean:rstd xn:dyn dyn:xn x:dy dy:x b1:b2 b2:b1 mt:vt vt:mt beta1:beta2 beta2:beta1 m:v v:m in:out out:in N:in
+    N:out C:V V:C N:C C:F F:fc fc:F norm_1:norm_2 norm_2:norm_1 dx_:dsum_ dsum_:dx_ dx_:branch_ branch_:dx_
+    masked_:dx_ normed_:branch_ act_:branch_ in:x dy:din x_:sums_ sums_:x_ dw.fc:dw.out w.fc:w.out w.out:w.fc
+    w.qkv:w.projection qkv_:attended_ attended_:qkv_ ai:bi bi:ai a:b c:si si:c learning_rate:min_lr
+    min_lr:learning_rate k:l true:false false:true silu:s u:g d:u top:total total:top warmup_iters:lr_decay_iters
+    lr_decay_iters:warmup_iters swiglu:gelu"
 
 # Mutants that compute the same: `# why`, then lines `function: the mutated line`, as --list shows it.
 equivalent() {
@@ -29,10 +42,13 @@ list=
 [ "${1:-}" = --list ] && list=1 && shift
 [ $# -gt 0 ] && functions="$*"
 
-# One line per mutant: number, function, first line and line of the source, the mutated line; and the program with all of them.
+# One line per mutant: number, function, first line and line of the source, the mutated line; and the program with all
+# of them.
 generate() {
-    awk -v functions="$functions" -v left_out="$1" -v table=$work/table -v program=$work/nanogpt.cpp '
-    # The text that one operand takes from s[at] on: a name or number with all its [..], (..), <..>( and .member; or a parenthesis.
+    awk -v functions="${functions//$'\n'/ }" -v swaps="${swaps//$'\n'/ }" -v left_out="$1" \
+        -v table=$work/table -v program=$work/nanogpt.cpp '
+    # The text that one operand takes from s[at] on: a name or number with all its [..], (..), <..>( and .member; or a
+    # parenthesis.
     function operand(s, at,    i, c, depth) {
         for (i = at; i <= length(s); i++) {
             c = substr(s, i, 1)
@@ -78,7 +94,7 @@ generate() {
     function mutate(line, before,    i, n, m, c, pairs, pair, two) {
         split("", tried)
         # Drop the statement; negate the condition.
-        if (line ~ /;$/ && line !~ /^ *(const|auto|real|idx|return|constexpr|View|Packed) / && before ~ /[;{})]$/) try(line, ";")
+        if (line ~ /;$/ && line !~ /^ *(const|auto|real|idx|return|constexpr) / && before ~ /[;{})]$/) try(line, ";")
         if (match(line, /if \(/)) {
             n = operand(line, RSTART + 3)
             try(line, substr(line, 1, RSTART + 2) "(!" substr(line, RSTART + 3, n) ")" substr(line, RSTART + 3 + n))
@@ -97,19 +113,21 @@ generate() {
             n = operand(line, i + 3)
             try(line, substr(line, 1, i - 1) substr(line, i + 3 + n))
             if (c == " + " || c == " - ")  # with its factors
-                while (substr(line, i + 3 + n, 3) == " * " || substr(line, i + 3 + n, 3) == " / ") n += 3 + operand(line, i + 6 + n)
+                while (substr(line, i + 3 + n, 3) ~ /^ [*\/] $/) n += 3 + operand(line, i + 6 + n)
             try(line, substr(line, 1, i - 1) substr(line, i + 3 + n))
             n = operand_before(line, i - 1)
             if (c != " / ") try(line, substr(line, 1, i - 1 - n) substr(line, i + 3))
         }
-        # Whole numbers one larger, also as template arguments; an index 0; a sign gone; a condition turned round; no transposition.
+        # Whole numbers one larger, also as template arguments; an index 0; a sign gone; a condition turned round; no
+        # transposition.
         for (i = 1; i <= length(line); i++) {
             c = substr(line, i, 1)
-            if (c ~ /[0-9]/ && !is_name(substr(line, i - 1, 1)) && substr(line, i - 1, 1) != "." && substr(line, i + 1, 1) !~ /[0-9.x]/)
+            if (c ~ /[0-9]/ && substr(line, i - 1, 1) !~ /[A-Za-z0-9_.]/ && substr(line, i + 1, 1) !~ /[0-9.x]/)
                 try(line, substr(line, 1, i - 1) c + 1 substr(line, i + 1))
             if (c == "[" && match(substr(line, i), /^\[[a-z_0-9.]+\]/) && is_name(substr(line, i - 1, 1)))
                 try(line, substr(line, 1, i) "0" substr(line, i + RLENGTH - 1))
-            if (c == "-" && substr(line, i - 1, 1) ~ /[ (]/ && substr(line, i + 1, 1) ~ /[a-z0-9(]/) try(line, substr(line, 1, i - 1) substr(line, i + 1))
+            if (c == "-" && substr(line, i - 1, 1) ~ /[ (]/ && substr(line, i + 1, 1) ~ /[a-z0-9(]/)
+                try(line, substr(line, 1, i - 1) substr(line, i + 1))
             if (substr(line, i, 3) == " ? ") {
                 n = operand_before(line, i - 1)
                 try(line, substr(line, 1, i - 1 - n) "!" substr(line, i - n))
@@ -119,18 +137,9 @@ generate() {
                 try(line, substr(line, 1, i - 1) substr(line, i + 10))
             }
         }
-        # One name for another.
-        m = split("dw w;dgain gain;gradients weights;weights gradients;keys values;values keys;dkeys dvalues;dvalues dkeys;dkeys dqueries;kt vt;vt kt;" \
-                  "pi dsi;dsi pi;oi doi;doi oi;p ds;ds p;q d_o;d_o q;packed_q packed_do;packed_do packed_q;rows visible;visible rows;visible padded;" \
-                  "g h;h g;h b;b g;i j;j i;i0 i;H G;G H;D T;T D;row out_row;out_row row;width row;" \
-                  "dgamma dbeta;dbeta dgamma;gamma beta;mean_u mean_ux;mean_ux mean_u;rstd mean;mean rstd;xn dyn;dyn xn;x dy;dy x;" \
-                  "b1 b2;b2 b1;mt vt;vt mt;beta1 beta2;beta2 beta1;m v;v m;in out;out in;N in;N out;C V;V C;N C;C F;F fc;fc F;norm_1 norm_2;norm_2 norm_1;" \
-                  "dx_ dsum_;dsum_ dx_;dx_ branch_;branch_ dx_;masked_ dx_;normed_ branch_;act_ branch_;in x;dy din;x_ sums_;sums_ x_;" \
-                  "dw.fc dw.out;w.fc w.out;w.out w.fc;w.qkv w.projection;qkv_ attended_;attended_ qkv_;" \
-                  "tokens[n] n;ai bi;bi ai;a b;c si;si c;learning_rate min_lr;min_lr learning_rate;k l;true false;false true;silu s;u g;d u;" \
-                  "top total;total top;warmup_iters lr_decay_iters;lr_decay_iters warmup_iters;swiglu gelu", pairs, ";")
+        m = split(swaps, pairs, /[ \n]+/)
         for (i = 1; i <= m; i++) {
-            split(pairs[i], two, " ")
+            split(pairs[i], two, ":")
             if (index(all, two[2])) replace_word(line, two[1], two[2])
         }
     }
@@ -166,7 +175,8 @@ generate() {
         for (k = 1; k <= count; k++) {
             for (i = first; i <= last; i++) {
                 c = i == place[k] ? mutant[k] : text[i]
-                if (i <= opens) { sub("[ &*]" name "\\(", "&@", c); sub(name "\\(@", "mutant_" number[k] "_" name "(", c) }
+                if (i <= opens && sub("[ &*]" name "\\(", "&@", c))
+                    sub(name "\\(@", "mutant_" number[k] "_" name "(", c)
                 print c >program
                 written++
             }
@@ -174,7 +184,10 @@ generate() {
             printf "%d\t%s\t%d\t%d\t%d\t%s\n", number[k], name, written - (last - first), written, place[k], c >table
         }
         for (i = first; i <= opens; i++) { print text[i] >program; written++ }
-        for (k = 1; k <= count; k++) { print "if (mutant == " number[k] ") return mutant_" number[k] "_" name "(" args ");" >program; written++ }
+        for (k = 1; k <= count; k++) {
+            print "if (mutant == " number[k] ") return mutant_" number[k] "_" name "(" args ");" >program
+            written++
+        }
         for (i = opens + 1; i <= last; i++) { print text[i] >program; written++ }
         return last
     }
@@ -182,12 +195,14 @@ generate() {
     END {
         m = split(functions, names, " ")
         printf "" >table
-        print "#include <cstdlib>\ninline const int mutant = std::getenv(\"MUTANT\") ? std::atoi(std::getenv(\"MUTANT\")) : 0;" >program
+        print "#include <cstdlib>" >program
+        print "inline const int mutant = std::atoi(std::getenv(\"MUTANT\"));" >program
         written = 2
         for (line = 1; line <= NR; line++) {
             found = 0
             for (f = 1; f <= m && !found; f++)
-                if (text[line] ~ "^ *(template <[^>]*> )?(inline )?[A-Za-z:<>]+ " names[f] "\\(" && text[line] !~ /[;=]$/ && text[line] !~ /^ *return/) {
+                if (text[line] ~ "^ *(template <[^>]*> )?(inline )?[A-Za-z:<>]+ " names[f] "\\(" &&
+                    text[line] !~ /[;=]$|^ *return/) {
                     line = emit(names[f], line)
                     seen[names[f]]
                     found = 1
@@ -228,7 +243,8 @@ cat >$work/gradients.cpp <<'END'
 #undef main
 int main(int, char** argv) { return argv[1][0] == 'l' ? layers_main() : model_main(); }
 END
-flags="-std=c++20 -w -pthread -fno-math-errno -fno-trapping-math ${ARCH--march=native} -DNANOGPT_REAL=double -DNANOGPT_CPP=\"../build/mutate/nanogpt.cpp\""
+flags="-std=c++20 -w -pthread -fno-math-errno -fno-trapping-math ${ARCH--march=native} -DNANOGPT_REAL=double"
+flags="$flags -DNANOGPT_CPP=\"../build/mutate/nanogpt.cpp\""
 echo "$(wc -l <$work/table) mutants"
 
 # Leave out what does not compile, until all does.
@@ -236,10 +252,17 @@ bad=" "
 while ! ${CXX:-g++} $flags -fsyntax-only -fmax-errors=0 $work/gradients.cpp 2>$work/errors; do
     more=
     for kind in ' error: ' ''; do  # if an error itself is in no mutant, who asked for the template that it is in?
-        [ -z "$more" ] && more=$(grep "$kind" $work/errors | sed -nE 's/.*mutate\/nanogpt.cpp:([0-9]+):.*/\1/p' | sort -un |
-            awk 'NR == FNR { line[$1]; next } { for (l in line) if (l + 0 >= $3 && l + 0 <= $4) { printf "%d ", $1; break } }' - FS='\t' $work/table)
+        [ -z "$more" ] || break
+        more=$(grep "$kind" $work/errors | sed -nE 's/.*mutate\/nanogpt.cpp:([0-9]+):.*/\1/p' | sort -un |
+            awk 'NR == FNR { wrong[$1]; next }
+                 { for (l in wrong) if (l + 0 >= $3 && l + 0 <= $4) { printf "%d ", $1; break } }
+            ' - FS='\t' $work/table)
     done
-    [ -z "$more" ] && { head -30 $work/errors; echo "mutate.sh: the program does not compile for another reason"; exit 1; }
+    if [ -z "$more" ]; then
+        head -30 $work/errors
+        echo "mutate.sh: the program does not compile for another reason"
+        exit 1
+    fi
     bad="$bad$more"
     generate "$bad"
 done
@@ -249,12 +272,14 @@ for part in layers model; do
     MUTANT=0 $work/gradients $part >/dev/null || { echo "mutate.sh: $part fails without a mutant"; exit 1; }
 done
 
-# The layers' own tests first for free functions, the model's first for its members. A crash or a loop without end is noticed, too.
+# The layers' own tests first for free functions, the model's first for its members. A crash or a loop without end is
+# noticed, too.
 try() {
     ulimit -v 4000000
     ulimit -c 0
     first=layers second=model
-    grep -q "^ *\(void\|Dropout\|double\|std::optional<Dropout>\) $2(" <(grep '^    ' build/mutate/source.cpp) && first=model second=layers
+    grep -qE "^    (void|Dropout|double|std::optional<Dropout>|template <.*> void) $2\(" build/mutate/source.cpp &&
+        first=model second=layers
     for part in $first $second; do
         MUTANT=$1 timeout 100 build/mutate/gradients $part >/dev/null 2>&1 || exit 0
     done
@@ -276,5 +301,5 @@ while IFS=$'\t' read -r number name _ _ line mutated; do
     fi
 done <$work/table
 total=$(wc -l <$work/table)
-echo "$total mutants: $((total - explained - unexplained)) caught, $explained the same by another way (explained in the script), $unexplained survived"
+echo "$total mutants: $((total - explained - unexplained)) caught, $explained explained above, $unexplained survived"
 [ $unexplained = 0 ]

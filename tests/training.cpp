@@ -1,5 +1,6 @@
-// Training and sampling from end to end, in float: the same bits for any number of threads, a batch learned by heart, how tokens are
-// drawn, what follows past the window, `score`; and what these rest on, random numbers and the thread pool.
+// Training and sampling from end to end, in float: the same bits for any number of threads, a batch learned by heart,
+// how tokens are drawn, what follows past the window, `score`; and what these rest on, random numbers and the thread
+// pool.
 #include "check.h"
 
 // ---- random numbers ----
@@ -19,7 +20,8 @@ void test_random() {
 
     const idx n = 1'000'000;
     for (const Random& random : {Random(1, Purpose::test), Random(2, Purpose::test, 9)}) {
-        // Uniform: mean 1/2, mean square 1/3, neighbours unrelated, each of 64 intervals as likely; every bit of a word is 1 half the time.
+        // Uniform: mean 1/2, mean square 1/3, neighbours unrelated, each of 64 intervals as likely; every bit of a word
+        // is 1 half the time.
         double sum = 0, squares = 0, products = 0;
         std::array<double, 64> hits{}, ones{};
         bool in_range = true;
@@ -36,7 +38,8 @@ void test_random() {
         check_mean(products, double(n), 0, 1.0 / 12, "uniform times the next");
         for (const double hit : hits) check_mean(hit, double(n), 1.0 / 64, std::sqrt(63.0) / 64, "an interval's share");
         for (const double one : ones) check_mean(one, double(n), 0.5, 0.5, "a bit's share");
-        // Normal: moments 0, 1, 0, 3, with the variances E x^2k - (E x^k)^2 = 1, 2, 15, 96; and the share within one deviation.
+        // Normal: moments 0, 1, 0, 3, with the variances E x^2k - (E x^k)^2 = 1, 2, 15, 96; and the share within one
+        // deviation.
         double moments[4] = {}, within = 0;
         for (idx i = 0; i < n; i++) {
             double power = 1, x = random.normal(i);
@@ -183,7 +186,8 @@ void test_same_bits() {
     same("wide", c, 2, 1);
 }
 
-// A sequence that begins with a token of its own can be told apart from the others, so a model can learn such a batch by heart.
+// A sequence that begins with a token of its own can be told apart from the others, so a model can learn such a batch
+// by heart.
 void test_overfit() {
     for (const bool llama : {false, true})
         for (const double dropout : {0.0, 0.1}) {
@@ -301,7 +305,8 @@ void test_draw() {
     check_equal(draw(logits.data(), 1, {1, 0, 0.5}, 0.7), 0, "a vocabulary of one");
 }
 
-// What generate emits, in the window and past it, is what a fresh model gives for the last block_size tokens at each step: nanoGPT's crop.
+// What generate emits, in the window and past it, is what a fresh model gives for the last block_size tokens at each
+// step: nanoGPT's crop.
 void test_generate() {
     for (const bool llama : {false, true})
         for (const Position pos : {Position::learned, Position::sinusoidal, Position::rope, Position::none})

@@ -1,0 +1,88 @@
+#!/bin/bash
+# What CI runs beyond `make test`: other compilers and libraries, the sanitizers, another processor, the slow fault tests, an
+# independent reader, and the format. Each stage prints a line; the first that fails ends the run with its log.
+# tests/check.sh [STAGE…]: only these. What is not installed fails; .ci/run installs it.
+cd "$(dirname "$0")/.." || exit 1
+mkdir -p build/check
+jobs=$(nproc)
+sources=(nanogpt.cpp tests/*.cpp docs/lab.cpp data/fables.cpp)
+strict="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
+failed=0
+
+# stage NAME COMMAND…: runs it with its output in build/check/NAME.log.
+stage() {
+    local name=$1 begin=$SECONDS
+    shift
+    [ ${#only[@]} -gt 0 ] && [[ " ${only[*]} " != *" $name "* ]] && return
+    if "$@" >"build/check/$name.log" 2>&1; then
+        printf '%-12s ok     %4d s  %s\n' "$name" $((SECONDS - begin)) "$(grep -E 'tests passed|nothing found$' "build/check/$name.log" | tail -1)"
+    else
+        printf '%-12s FAILED %4d s  the end of build/check/%s.log:\n' "$name" $((SECONDS - begin)) "$name"
+        tail -n 60 "build/check/$name.log"
+        exit 1
+    fi
+}
+
+# tests DIR COMPILER FLAGS CTEST-ARGUMENTS…: builds what is selected with them and runs it.
+tests() {
+    local dir=build/check/$1 compiler=$2 flags=$3 names
+    shift 3
+    cmake -S tests -B "$dir" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" -DNANOGPT_FLAGS="$flags" -DRUN_WITH="${run_with:-}" || return
+    # Only the programs that the selected tests run.
+    names=$(ctest --test-dir "$dir" -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p')
+    local targets=(nanogpt)
+    for name in $names; do
+        [ -e "tests/$name.sh" ] || targets+=("$name")
+    done
+    cmake --build "$dir" -j "$jobs" --target "${targets[@]}" && ctest --test-dir "$dir" --output-on-failure -j "$jobs" "$@"
+}
+
+compile_all() { # every source, strictly, without making anything
+    local source
+    for source in "${sources[@]}"; do
+        [ -e "$source" ] || continue
+        for real in float double; do
+            echo "$* $source $real"
+            "$@" -std=c++20 -DNANOGPT_REAL=$real $strict -fsyntax-only "$source" || return
+        done
+    done
+}
+
+arm64() {
+    local run_with="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    tests arm64 aarch64-linux-gnu-g++ -Werror "$@"
+}
+
+numpy() {
+    local binary=build/check/portable/nanogpt out=build/check/numpy arch
+    /usr/bin/python3 tests/independent.py tests/golden/gpt2 tests/golden/gpt2/text.txt tests/golden/gpt2/text_loss.json || return
+    /usr/bin/python3 tests/independent.py tests/golden/llama tests/golden/llama/text.txt tests/golden/llama/text_loss.json || return
+    head -c 20000 data/fables.txt >build/check/text.txt
+    for arch in gpt2 llama "llama --n_kv_head=2 --tie=false" "gpt2 --tie=false --n_hidden=40" "llama --bias=true"; do
+        rm -rf $out
+        # shellcheck disable=SC2086
+        $binary train --arch=$arch --data=build/check/text.txt --out_dir=$out --max_iters=60 --n_layer=2 --n_embd=32 --block_size=24 --eval_iters=2 || return
+        $binary eval --out_dir=$out --data=build/check/text.txt --split=val >build/check/eval.txt || return
+        cat build/check/eval.txt
+        /usr/bin/python3 tests/independent.py $out build/check/text.txt build/check/eval.txt || return
+    done
+}
+
+only=("$@")
+make data/fables.txt >build/check/make.log 2>&1 || { cat build/check/make.log; exit 1; }
+stage format clang-format --dry-run -Werror $(ls "${sources[@]}" tests/*.h tests/fuzz/* 2>/dev/null | grep -E '\.(cpp|h)$')
+stage g++ compile_all g++
+stage clang++ compile_all clang++
+stage libc++ compile_all clang++ -stdlib=libc++
+# Without -march=native: other tiles, another number of lanes. This is also where the slow fault tests run.
+stage portable tests portable g++ -Werror
+stage faults bash tests/faults.sh build/check/portable/nanogpt all
+stage kills bash tests/resume.sh build/check/portable/nanogpt 50
+stage numpy numpy
+stage clang tests clang clang++ "-march=native -Werror"
+stage clang-libc++ tests libc++ clang++ "-stdlib=libc++ -march=native -Werror" -R '^(text|checkpoint|model|training|command_line)$'
+stage address tests address g++ "-O1 -g -march=native -fsanitize=address,undefined -fno-sanitize-recover=all" -E '^faults$'
+stage thread tests thread clang++ "-O1 -g -march=native -fsanitize=thread" -R '^(training|command_line)$'
+stage arm64 arm64 -R '^(text|checkpoint|model|command_line)$'
+stage fuzz bash tests/fuzz.sh 5
+[ $failed = 0 ] && echo "all checks passed"
