@@ -315,10 +315,12 @@ inline real maximum(const real* x, idx n) {
         const Vector v = load(x + i);
         top = v > top ? v : top;
     }
-    real largest = -std::numeric_limits<real>::infinity();
-    for (idx k = 0; k < lanes; k++) largest = top[k] > largest ? top[k] : largest;
-    for (; i < n; i++) largest = x[i] > largest ? x[i] : largest;
-    return largest;
+    real lane[lanes];
+    store(lane, top);
+    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (idx half = lanes / 2; half > 0; half /= 2)
+        for (idx k = 0; k < half; k++) lane[k] = lane[k + half] > lane[k] ? lane[k + half] : lane[k];
+    return lane[0];
 }
 
 constexpr idx round_up(idx n, idx multiple) { return (n + multiple - 1) / multiple * multiple; }
@@ -361,7 +363,7 @@ inline Packed pack(real* out, View b, idx K, idx N) {
         if (n < width) std::fill_n(out, K * width, real(0));
         if (b.col == 1) {
             for (idx k = 0; k < K; k++)
-                if (n == panel_width)
+                if (n == width)
                     for (idx v = 0; v < n; v += lanes) store(out + k * width + v, load(from + k * b.row + v));
                 else std::copy_n(from + k * b.row, n, out + k * width);
         } else {
@@ -807,7 +809,8 @@ constexpr idx query_block = 32;
 inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real scale) {
     std::fill(s + visible, s + padded, -std::numeric_limits<real>::infinity());
     const real top = maximum(s, padded);
-    const real total = sum(padded, [=](idx j) { return s[j] = exp_real(scale * (s[j] - top)); });
+    for (idx j = 0; j < padded; j++) s[j] = exp_real(scale * (s[j] - top));
+    const real total = sum(padded, [=](idx j) { return s[j]; });
     return {total, scale * top + std::log(total)};
 }
 

@@ -229,9 +229,11 @@ void test_elementwise() {
         check_layer(
             "gelu", {&x}, n, [&](real* y) { gelu_forward(y, x.data(), n); },
             [&](const real* dy) {
-                std::vector<real> d(dy, dy + n);
+                Numbers d(dy, dy + n), y = zeros(n);
                 x.gradient = x.value;
                 gelu_backward(x.grad(), d.data(), n);
+                gelu_forward(y.data(), x.data(), n);
+                for (idx i = 0; i < n; i++) check_close(d.data()[i], y.data()[i], 1e-15, "gelu's output, handed back");
             });
 
         Variable f{"f", normals(n)}, u{"x", normals(n), {}, true};
@@ -253,9 +255,12 @@ void test_elementwise() {
         check_layer(
             "swiglu", {&x}, N * F, [&, N = N, F = F](real* y) { swiglu_forward(y, x.data(), N, F); },
             [&, N = N, F = F](const real* dy) {
-                std::vector<real> d(dy, dy + N * F);
+                Numbers d(dy, dy + N * F), y = zeros(N * F);
                 x.gradient = x.value;
                 swiglu_backward(x.grad(), d.data(), N, F);
+                swiglu_forward(y.data(), x.data(), N, F);
+                for (idx i = 0; i < N * F; i++)
+                    check_close(d.data()[i], y.data()[i], 1e-15, "swiglu's output, handed back");
             });
     }
     // GELU's tanh form, and SiLU times the value, where they are known.

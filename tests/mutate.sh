@@ -15,10 +15,8 @@ cd "$(dirname "$0")/.." || exit 1
 work=build/mutate
 mkdir -p $work
 
-functions="bias_backward linear_backward gain_backward layernorm_backward rmsnorm_backward embedding_backward rope mask
-    dropout attention_backward gelu_backward swiglu_backward residual_backward cross_entropy loss backward half_backward
-    attention_backward_branch mlp_backward_branch norm_backward drop attention_dropout update gradient_norm clip_factor
-    scheduled_rate"
+# Besides every function whose name has "backward" in it.
+others="rope mask dropout drop attention_dropout cross_entropy loss update gradient_norm clip_factor scheduled_rate"
 
 # One name for another: what an author could mix up.
 swaps="dw:w dgain:gain gradients:weights weights:gradients keys:values values:keys dkeys:dvalues dvalues:dkeys
@@ -40,12 +38,13 @@ END
 
 list=
 [ "${1:-}" = --list ] && list=1 && shift
-[ $# -gt 0 ] && functions="$*"
+functions="$*"
+[ $# -gt 0 ] || functions="$(grep -oE 'void [a-z_]*backward[a-z_]*\(' nanogpt.cpp | sed 's/void //; s/(//' | xargs) $others"
 
 # One line per mutant: number, function, first line and line of the source, the mutated line; and the program with all
 # of them.
 generate() {
-    awk -v functions="${functions//$'\n'/ }" -v swaps="${swaps//$'\n'/ }" -v left_out="$1" \
+    awk -v functions="$functions" -v swaps="${swaps//$'\n'/ }" -v left_out="$1" \
         -v table=$work/table -v program=$work/nanogpt.cpp '
     # The text that one operand takes from s[at] on: a name or number with all its [..], (..), <..>( and .member; or a
     # parenthesis.
