@@ -103,24 +103,6 @@ inline void by_level(Curve& curve, const Case& c, const Levels& levels, bool gra
     }
 }
 
-// log of a quantity by branch k = 0, 1, 2 … as a straight line.
-inline Line fit_exponential(const std::vector<double>& values) {
-    std::vector<std::pair<double, double>> logs;
-    for (const double v : values) logs.emplace_back(double(logs.size()), std::log(v));
-    return fit_line(logs);
-}
-
-// Puts the law that fits the measured points into `predicted`, and its name under the table.
-inline void add_law(Curve& curve, const char* x) {
-    const Law law = fit_law(curve.points);
-    curve.remark = curve.name + ": " + law.name(x);
-    curve.theory = law.formula(x);
-    for (Point& p : curve.points) {
-        p.predicted = law.holds() ? law.at(p.x) : nothing;
-        if (!std::isfinite(p.measured)) curve.remark += text("; overflows at ", x, " = ", p.x);
-    }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // jacobian: a norm divides gradients by the size of its input, exactly (T5), (T6)
 // ---------------------------------------------------------------------------------------------------------------------
@@ -128,25 +110,28 @@ inline void add_law(Curve& curve, const char* x) {
 inline Experiment Lab::jacobian() {
     Experiment e{"jacobian", {"The Jacobian of a norm", "归一化的雅可比矩阵"},
         {
-            {"T1", "y = γ ⊙ (x − μ) / √(σ^2 + ε) + β", {"LayerNorm", "LayerNorm"}},
-            {"T2", "y = γ ⊙ x / √(mean(x^2) + ε)",
+            {"(T1)", "y = γ ⊙ (x − μ) / √(σ^2 + ε) + β", {"LayerNorm", "LayerNorm"}},
+            {"(T2)", "y = γ ⊙ x / √(mean(x^2) + ε)",
                 {"RMSNorm: divides by the root mean square, not by the standard deviation",
                     "RMSNorm：除以均方根，而不是标准差"}},
-            {"T4", "LN(x) = (x − μ1) / σ",
+            {"(T4)", "LN(x) = (x − μ1) / σ",
                 {"Definition 2: at the start γ = 1, β = 0", "定义 2：初始化时 γ = 1，β = 0"}},
-            {"T5", "J_{LN}(x) = (I − 11^T/d − x̃ x̃^T/d) / σ,   J_{RMS}(x) = (I − x̂ x̂^T/d) / r",
+            {"(T5)", "J_{LN}(x) = (I − 11^T/d − x̃ x̃^T/d) / σ,   J_{RMS}(x) = (I − x̂ x̂^T/d) / r",
                 {"Lemma 1, with x̃ = (x − μ1)/σ; for RMSNorm x̂ = x/r, r = rms(x)",
                     "引理 1，其中 x̃ = (x − μ1)/σ；RMSNorm 中 x̂ = x/r，r = rms(x)"}},
-            {"T6", "‖J_{LN}(x)‖_2 = 1/σ",
+            {"(T6)", "‖J_{LN}(x)‖_2 = 1/σ",
                 {"Corollary 1.1, exact and not only O(1/σ): the bracket is an orthogonal projection of rank d − 2",
                     "推论 1.1：不只是 O(1/σ)，而是严格相等——括号内是秩为 d − 2 的正交投影"}},
         }};
     Figure norm{"jacobian", "Spectral norm of a norm's Jacobian", "σ of the input (RMSNorm: r)", "‖J‖₂", true, true,
-        {"The two norms lie on 1/σ over seven powers of ten. ε = 1e-5 stands inside the root, ‖J‖ = 1/√(σ² + ε): once σ² falls below ε, the norm no longer amplifies further.",
-            "两种归一化在七个数量级上都落在 1/σ 上。ε = 1e-5 位于根号之内，‖J‖ = 1/√(σ² + ε)：当 σ² 小于 ε 时，放大作用不再继续增强。"}};
+        {"The two norms lie on 1/σ over seven powers of ten. ε = 1e-5 stands inside the root, ‖J‖ = 1/√(σ² + ε): once "
+         "σ² falls below ε, the norm no longer amplifies further.",
+            "两种归一化在七个数量级上都落在 1/σ 上。ε = 1e-5 位于根号之内，‖J‖ = 1/√(σ² + ε)：当 σ² 小于 ε "
+            "时，放大作用不再继续增强。"}};
     Figure matrix{"jacobian-matrix", "Largest difference of an element from (T5), relative to the largest", "width d",
         "", false, false,
-        {"The formula against finite differences of the forward (their own error is 1e-12), and against what the backward applies: rounding.",
+        {"The formula against finite differences of the forward (their own error is 1e-12), and against what the "
+         "backward applies: rounding.",
             "公式与前向的有限差分（其自身误差为 1e-12）以及与反向传播实际施加的矩阵之差：仅为舍入误差。"}};
     matrix.drawn = false;
     const Random random(o.seed, Purpose::test);
@@ -183,19 +168,21 @@ inline Experiment Lab::jacobian() {
 inline Experiment Lab::variance() {
     Experiment e{"variance", {"The variance on the residual path", "残差通路上的方差"},
         {
-            {"T3", "x_{l+1} = x_l + f_l(LN(x_l))", {"Definition 1, Pre-LN", "定义 1，Pre-LN"}},
-            {"T7", "Var(x_{l+1}) = Var(x_l) + η^2  ⇒  σ_l^2 = σ_0^2 + l η^2",
+            {"(T3)", "x_{l+1} = x_l + f_l(LN(x_l))", {"Definition 1, Pre-LN", "定义 1，Pre-LN"}},
+            {"(T7)", "Var(x_{l+1}) = Var(x_l) + η^2  ⇒  σ_l^2 = σ_0^2 + l η^2",
                 {"Assumption 1: σ_l grows like √l", "假设 1：σ_l 按 √l 增长"}},
-            {"T14", "x_{l+1} = x_l + f_l(x_l)",
+            {"(T14)", "x_{l+1} = x_l + f_l(x_l)",
                 {"without a norm each branch amplifies what came before: σ_l^2 = (1 + η^2)^l σ_0^2",
                     "没有归一化时，每个分支都放大之前的一切：σ_l^2 = (1 + η^2)^l σ_0^2"}},
-            {"X2", "σ_l^2 ≫ σ_0^2 + l η^2 after training",
-                {"Sun et al. 2025, The Curse of Depth: grows faster than (T7), so that deep blocks become nearly the identity",
+            {"(X2)", "σ_l^2 ≫ σ_0^2 + l η^2 after training",
+                {"Sun et al. 2025, The Curse of Depth: grows faster than (T7), so that deep blocks become nearly the "
+                 "identity",
                     "Sun 等 2025《深度的诅咒》：增长快于 (T7)，深层模块近似恒等映射"}},
         }};
     Figure linear{"variance", text("Variance by layer, random linear branches, η² = ", o.eta2), "layer l", "σ²", false,
         true,
-        {"The theorem's own setting. With the norm the variance is a straight line (curved here by the logarithmic axis), without it an exponential.",
+        {"The theorem's own setting. With the norm the variance is a straight line (curved here by the logarithmic "
+         "axis), without it an exponential.",
             "定理本身的设定。有归一化时方差是一条直线（因对数坐标而弯曲），没有归一化时是指数。"}};
     const int depth = std::min(o.depth, 64);
     const std::vector<Case> cases{{Wiring::none, false, depth, o.eta2}, {Wiring::pre, false, depth, o.eta2}};
@@ -205,7 +192,8 @@ inline Experiment Lab::variance() {
 
     Figure model{"variance-model", "Variance by branch, real GPT at initialization", "branch k (two a block)", "σ²",
         false, true,
-        {"The same in the real model, attention and MLP in turn. Dashed: (T7)'s straight line from the first to the last point, and the exponential that fits best.",
+        {"The same in the real model, attention and MLP in turn. Dashed: (T7)'s straight line from the first to the "
+         "last point, and the exponential that fits best.",
             "真实模型中的同一现象，注意力与 MLP 交替。虚线：连接首末两点的 (T7) 直线，以及最佳拟合的指数。"}};
     const int blocks = std::min(o.model_depth, 32);
     const std::vector<double> none = model_borders(o.sizes(), blocks, Wiring::none, true).variance;
@@ -223,7 +211,8 @@ inline Experiment Lab::variance() {
     const Run& run = train("pre, LayerNorm", Wiring::pre, true);
     Figure trained{"variance-trained", text("Variance by branch before and after ", o.iters, " iterations, Pre-LN"),
         "branch k (two a block)", "σ²", false, false,
-        {"(X2): training bends the straight line upwards. Dashed: (T7)'s line through the first and the last point. By (T9) the deep blocks' share of the gradient shrinks with 1/σ.",
+        {"(X2): training bends the straight line upwards. Dashed: (T7)'s line through the first and the last point. By "
+         "(T9) the deep blocks' share of the gradient shrinks with 1/σ.",
             "(X2)：训练使直线向上弯。虚线：过首末两点的 (T7) 直线。由 (T9)，深层模块的梯度份额随 1/σ 减小。"}};
     for (const auto& [name, list] : {std::pair{"after training", &run.after}, {"at initialization", &run.before}}) {
         Curve curve{name, "straight line"};
@@ -243,24 +232,24 @@ inline Experiment Lab::variance() {
 inline Experiment Lab::gradients() {
     Experiment e{"gradients", {"The gradient at the bottom of a deep network", "深层网络底部的梯度"},
         {
-            {"T8", "g_l^T = g_L^T ∏_{k=L−1..l} ∂x_{k+1}/∂x_k",
+            {"(T8)", "g_l^T = g_L^T ∏_{k=L−1..l} ∂x_{k+1}/∂x_k",
                 {"the chain rule, g_l = ∂Loss/∂x_l", "链式法则，g_l = ∂Loss/∂x_l"}},
-            {"T9", "∂x_{k+1}/∂x_k = I + J_{f_k} J_{LN}(x_k)", {"one Pre-LN layer", "一个 Pre-LN 层"}},
-            {"T10", "‖J_{f_k} J_{LN}(x_k)‖_2 ≤ ‖J_{f_k}‖_2 / σ_k = O(1/√k)",
+            {"(T9)", "∂x_{k+1}/∂x_k = I + J_{f_k} J_{LN}(x_k)", {"one Pre-LN layer", "一个 Pre-LN 层"}},
+            {"(T10)", "‖J_{f_k} J_{LN}(x_k)‖_2 ≤ ‖J_{f_k}‖_2 / σ_k = O(1/√k)",
                 {"alone it gives only ∏(1 + c/√k) ≤ exp(2c√L), which is not yet polynomial",
                     "仅由它只能得到 ∏(1 + c/√k) ≤ exp(2c√L)，还不是多项式"}},
-            {"T11", "E‖g_l‖^2 = (1 + η^2/σ_l^2) E‖g_{l+1}‖^2",
+            {"(T11)", "E‖g_l‖^2 = (1 + η^2/σ_l^2) E‖g_{l+1}‖^2",
                 {"in mean square the cross terms vanish", "在均方意义下交叉项为零"}},
-            {"T12", "E‖g_l‖^2 = (σ_L^2/σ_l^2) E‖g_L‖^2",
+            {"(T12)", "E‖g_l‖^2 = (σ_L^2/σ_l^2) E‖g_L‖^2",
                 {"the product telescopes: polynomial in L", "连乘逐项相消：关于 L 的多项式"}},
-            {"T13", "‖g_l‖ ~ ‖g_{out}‖ / σ_l",
+            {"(T13)", "‖g_l‖ ~ ‖g_{out}‖ / σ_l",
                 {"with the final norm: independent of the depth", "加上末端归一化：与深度无关"}},
-            {"T15", "∂x_{l+1}/∂x_l = I + J_{f_l}(x_l),  E‖J_{f_l}‖ = O(1)",
+            {"(T15)", "∂x_{l+1}/∂x_l = I + J_{f_l}(x_l),  E‖J_{f_l}‖ = O(1)",
                 {"without norms nothing damps", "没有归一化就没有阻尼"}},
-            {"T16", "E‖g_l‖^2 = (1 + d v^2) E‖g_{l+1}‖^2", {"each layer amplifies", "逐层放大"}},
-            {"T17", "E‖g_0‖^2 = (1 + d v^2)^L E‖g_L‖^2 = exp(L ln(1 + d v^2)) E‖g_L‖^2",
+            {"(T16)", "E‖g_l‖^2 = (1 + d v^2) E‖g_{l+1}‖^2", {"each layer amplifies", "逐层放大"}},
+            {"(T17)", "E‖g_0‖^2 = (1 + d v^2)^L E‖g_L‖^2 = exp(L ln(1 + d v^2)) E‖g_L‖^2",
                 {"exponential in L", "关于 L 的指数"}},
-            {"X1", "‖∂Loss/∂W_{last}‖ = O(d √(ln d / L)) for Pre-LN, O(d √(ln d)) for Post-LN",
+            {"(X1)", "‖∂Loss/∂W_{last}‖ = O(d √(ln d / L)) for Pre-LN, O(d √(ln d)) for Post-LN",
                 {"Xiong et al. 2020, Theorem 1", "Xiong 等 2020，定理 1"}},
         }};
     struct Kind {
@@ -278,8 +267,13 @@ inline Experiment Lab::gradients() {
 
     Figure depth{"gradients", text("Gradient at the bottom by depth, random linear branches, η² = ", o.eta2), "depth L",
         "E‖g₀‖² / E‖g_out‖²", false, true,
-        {"Four wirings, four laws: exponential growth (none), polynomial growth (pre, the line that looks flat here), no growth at all (with a final norm), exponential decay (plain). A final norm alone already cancels the explosion of a linear network, as (T16) and the forward growth are the same factor; what is left above 1 is the finite width (d = 128: the random lengths σ_L² of single tokens spread with depth).",
-            "四种接法，四种规律：指数增长（none）、多项式增长（pre，此处看似水平）、完全不增长（带末端归一化）、指数衰减（plain）。仅一个末端归一化就已抵消线性网络的爆炸，因为 (T16) 与前向增长是同一因子；高出 1 的部分来自有限宽度（各 token 的 σ_L² 随深度而分散）。"}};
+        {"Four wirings, four laws: exponential growth (none), polynomial growth (pre, the line that looks flat here), "
+         "no growth at all (with a final norm), exponential decay (plain). A final norm alone already cancels the "
+         "explosion of a linear network, as (T16) and the forward growth are the same factor; what is left above 1 is "
+         "the finite width (d = 128: the random lengths σ_L² of single tokens spread with depth).",
+            "四种接法，四种规律：指数增长（none）、多项式增长（pre，此处看似水平）、完全不增长（带末端归一化）、指数衰"
+            "减（plain）。仅一个末端归一化就已抵消线性网络的爆炸，因为 (T16) 与前向增长是同一因子；高出 1 "
+            "的部分来自有限宽度（各 token 的 σ_L² 随深度而分散）。"}};
     for (std::size_t i = 0; i < kinds.size(); i++) {
         Curve curve{kinds[i].name, kinds[i].theory};
         for (std::size_t j = i; j < cases.size(); j += kinds.size())
@@ -292,7 +286,8 @@ inline Experiment Lab::gradients() {
     Figure layers{"gradients-layers",
         text("Gradient by layer, L = ", std::min(o.depth, 64), ", random linear branches"), "layer l",
         "E‖g_l‖² / E‖g_out‖²", false, true,
-        {"Both lines fall as 1/σ_l² from bottom to top. The final norm divides by σ_L² once, and so the bottom stands at 1/σ₀² whatever the depth.",
+        {"Both lines fall as 1/σ_l² from bottom to top. The final norm divides by σ_L² once, and so the bottom stands "
+         "at 1/σ₀² whatever the depth.",
             "两条曲线自底向上都按 1/σ_l² 下降。末端归一化整体除以 σ_L²，于是底部恒为 1/σ₀²，与深度无关。"}};
     for (const std::size_t kind : {1u, 2u})
         for (std::size_t j = kind; j < cases.size(); j += kinds.size())
@@ -304,8 +299,11 @@ inline Experiment Lab::gradients() {
 
     Figure bound{"gradients-bound", "The worst case and what happens, Pre-LN without final norm", "depth L",
         "‖g₀‖ / ‖g_L‖", false, true,
-        {"Where the text is loose. The product of the norms of (T9), the worst case over all directions, grows like exp(2c√L) (c = 2, as ‖W‖₂ ≈ 2η); the gradient itself grows only as √(σ_L²/σ₀²), a power of L: the directions do not conspire.",
-            "原文不够严谨之处。(T9) 范数的连乘（所有方向的最坏情况）按 exp(2c√L) 增长（c = 2，因 ‖W‖₂ ≈ 2η）；而梯度本身只按 √(σ_L²/σ₀²)（L 的幂）增长：各方向不会合谋。"}};
+        {"Where the text is loose. The product of the norms of (T9), the worst case over all directions, grows like "
+         "exp(2c√L) (c = 2, as ‖W‖₂ ≈ 2η); the gradient itself grows only as √(σ_L²/σ₀²), a power of L: the directions "
+         "do not conspire.",
+            "原文不够严谨之处。(T9) 范数的连乘（所有方向的最坏情况）按 exp(2c√L) 增长（c = 2，因 ‖W‖₂ ≈ "
+            "2η）；而梯度本身只按 √(σ_L²/σ₀²)（L 的幂）增长：各方向不会合谋。"}};
     Curve worst{"∏(1 + ‖W‖₂/σ)", "exp(2c√L), c = 2"}, typical{"measured", "(T12) √(σ_L²/σ₀²)"};
     for (const Point& p : depth.curves[1].points) {
         worst.points.push_back(
@@ -321,21 +319,32 @@ inline Experiment Lab::gradients() {
 inline void Lab::gradients_of_model(Experiment& e) {
     Figure bounded{"gradients-model", "Gradient at the bottom by depth, real GPT at initialization", "blocks L",
         "‖∂Loss/∂x₀‖", true, true,
-        {"With the final norm Pre-LN's gradient does not depend on the depth, for LayerNorm and RMSNorm alike (T13); without it, it grows like a power (T12). Post-LN is steady too at initialization: its trouble begins in training, below. Dashed: the fitted law.",
-            "有末端归一化时，Pre-LN 的梯度与深度无关，LayerNorm 与 RMSNorm 皆然 (T13)；没有时按幂律增长 (T12)。Post-LN 在初始化时也稳定：它的问题出在训练中（见下）。虚线：拟合的规律。"}};
+        {"With the final norm Pre-LN's gradient does not depend on the depth, for LayerNorm and RMSNorm alike (T13); "
+         "without it, it grows like a power (T12). Post-LN is steady too at initialization: its trouble begins in "
+         "training, below. Dashed: the fitted law.",
+            "有末端归一化时，Pre-LN 的梯度与深度无关，LayerNorm 与 RMSNorm 皆然 (T13)；没有时按幂律增长 (T12)。Post-LN "
+            "在初始化时也稳定：它的问题出在训练中（见下）。虚线：拟合的规律。"}};
     Figure unbounded{"gradients-model-unbounded", "The same without norms in the blocks", "blocks L", "‖∂Loss/∂x₀‖",
         false, true,
-        {"Without norms the gradient explodes with depth (T17); without the residual path it vanishes (T20). A final norm tames the explosion to begin with, but attention saturates to one token as the activations grow, so this is neither law. Pre-LN for comparison.",
-            "没有归一化，梯度随深度爆炸 (T17)；没有残差通路，梯度消失 (T20)。末端归一化起初能抑制爆炸，但随着激活值增大，注意力饱和到单个 token，于是两种规律都不成立。附 Pre-LN 作比较。"}};
+        {"Without norms the gradient explodes with depth (T17); without the residual path it vanishes (T20). A final "
+         "norm tames the explosion to begin with, but attention saturates to one token as the activations grow, so "
+         "this is neither law. Pre-LN for comparison.",
+            "没有归一化，梯度随深度爆炸 (T17)；没有残差通路，梯度消失 "
+            "(T20)。末端归一化起初能抑制爆炸，但随着激活值增大，注意力饱和到单个 token，于是两种规律都不成立。附 "
+            "Pre-LN 作比较。"}};
     Figure last{"gradients-last-matrix", "Gradient of the last MLP's output matrix (X1)", "blocks L", "‖∂Loss/∂W‖",
         true, true,
-        {"The published theorem: for Pre-LN the last layer's weight gradient falls as 1/√L, for Post-LN it does not. It is (T6) and (T7) at work: the final norm divides by σ_L ~ √L. Dashed: the law through the geometric mean.",
-            "已发表的定理：Pre-LN 末层权重的梯度按 1/√L 下降，Post-LN 则不然。这正是 (T6) 与 (T7)：末端归一化除以 σ_L ~ √L。虚线：过几何平均的规律。"}};
+        {"The published theorem: for Pre-LN the last layer's weight gradient falls as 1/√L, for Post-LN it does not. "
+         "It is (T6) and (T7) at work: the final norm divides by σ_L ~ √L. Dashed: the law through the geometric mean.",
+            "已发表的定理：Pre-LN 末层权重的梯度按 1/√L 下降，Post-LN 则不然。这正是 (T6) 与 (T7)：末端归一化除以 σ_L "
+            "~ √L。虚线：过几何平均的规律。"}};
     Figure inside{"gradients-model-layers",
         text("Gradient by branch, real GPT of ", std::min(o.model_depth, 32), " blocks"), "branch k (two a block)",
         "‖∂Loss/∂x_k‖", false, true,
-        {"From the top (right) to the bottom (left): Pre-LN rises gently as 1/σ_k (dashed: ‖g_2L‖ σ_2L/σ_k with the σ measured), none explodes, plain vanishes.",
-            "从顶（右）到底（左）：Pre-LN 按 1/σ_k 平缓上升（虚线：‖g_2L‖ σ_2L/σ_k，σ 取测量值），none 爆炸，plain 消失。"}};
+        {"From the top (right) to the bottom (left): Pre-LN rises gently as 1/σ_k (dashed: ‖g_2L‖ σ_2L/σ_k with the σ "
+         "measured), none explodes, plain vanishes.",
+            "从顶（右）到底（左）：Pre-LN 按 1/σ_k 平缓上升（虚线：‖g_2L‖ σ_2L/σ_k，σ 取测量值），none 爆炸，plain "
+            "消失。"}};
     struct Kind {
         const char* name;
         Wiring wiring;
@@ -405,19 +414,23 @@ inline void Lab::gradients_of_model(Experiment& e) {
 inline Experiment Lab::residual() {
     Experiment e{"residual", {"Residual connections", "残差连接"},
         {
-            {"T18", "∂Loss/∂w_l = ∂Loss/∂x_L ∏_{i=l..L−1} (∂x_{i+1}/∂x_i) ∂x_l/∂w_l", {"a plain network", "普通网络"}},
-            {"T19", "∏_i (I + ∂F(x_i, w_i)/∂x_i)",
+            {"(T18)", "∂Loss/∂w_l = ∂Loss/∂x_L ∏_{i=l..L−1} (∂x_{i+1}/∂x_i) ∂x_l/∂w_l",
+                {"a plain network", "普通网络"}},
+            {"(T19)", "∏_i (I + ∂F(x_i, w_i)/∂x_i)",
                 {"with residual connections: one path has the Jacobian I, whatever F does",
                     "加入残差：无论 F 如何，总有一条通路的雅可比为 I"}},
-            {"T20", "E‖g_l‖^2 = (d v^2)^{L−l} E‖g_L‖^2",
+            {"(T20)", "E‖g_l‖^2 = (d v^2)^{L−l} E‖g_L‖^2",
                 {"plain and linear: whether it vanishes is a matter of the initialization",
                     "线性普通网络：是否消失取决于初始化"}},
         }};
     const int L = std::min(o.depth, 32);
     Figure plain{"residual", text("Gradient by layer, plain linear network, L = ", L), "layer l", "E‖g_l‖² / E‖g_L‖²",
         false, true,
-        {"“The Jacobian's norm is usually below 1” depends on the initialization: d v² below 1 vanishes, above 1 explodes, and only at 1 the mean stays. With the residual path the very same weak branches (d v² = 0.01) cost almost nothing, and alone they would leave 1e-64.",
-            "“模长通常小于 1”取决于初始化：d v² 小于 1 消失，大于 1 爆炸，仅等于 1 时均值不变。有了残差通路，同样弱的分支（d v² = 0.01）几乎没有影响；没有它只剩 1e-64。"}};
+        {"“The Jacobian's norm is usually below 1” depends on the initialization: d v² below 1 vanishes, above 1 "
+         "explodes, and only at 1 the mean stays. With the residual path the very same weak branches (d v² = 0.01) "
+         "cost almost nothing, and alone they would leave 1e-64.",
+            "“模长通常小于 1”取决于初始化：d v² 小于 1 消失，大于 1 爆炸，仅等于 1 "
+            "时均值不变。有了残差通路，同样弱的分支（d v² = 0.01）几乎没有影响；没有它只剩 1e-64。"}};
     std::vector<Case> cases;
     for (const double dv2 : {2.0, 1.0, 0.5}) {
         cases.push_back({Wiring::plain, false, L, dv2});
@@ -496,13 +509,19 @@ inline const Run& Lab::train(const std::string& name, Wiring wiring, bool final_
 inline Experiment Lab::training() {
     Experiment e{"training", {"Training", "训练"},
         {
-            {"T9", "pre: I + J_f J_{LN}(x);   post: J_{LN}(x + f(x)) (I + J_f);   none: I + J_f;   plain: J_f",
+            {"(T9)", "pre: I + J_f J_{LN}(x);   post: J_{LN}(x + f(x)) (I + J_f);   none: I + J_f;   plain: J_f",
                 {"the four wirings' Jacobians", "四种接法的雅可比矩阵"}},
         }};
     const std::string setting = text(o.train_depth, " blocks, ", o.n_embd, " wide");
     Figure loss{"training", text("Training loss, ", setting), "iteration", "loss (nats per token)", false, false,
-        {"Pre-LN learns, with either norm. Post-LN (at this rate and warm-up) and the plain network learn the frequencies of the characters and no more. Without norms float's range ends first: at the first iteration, or with a final norm a few later. Each run is named with its last loss, or with the iteration at which its loss or gradient left float's range (∞).",
-            "Pre-LN 无论用哪种归一化都能学习。Post-LN（在此学习率与预热下）和普通网络只学到字符频率。没有归一化时，float 的数值范围先被耗尽：第一步就溢出，加末端归一化也只多撑几步。图例给出每次训练的末段损失，或损失、梯度超出 float 范围 (∞) 的迭代步。"}};
+        {"Pre-LN learns, with either norm. Post-LN (at this rate and warm-up) and the plain network learn the "
+         "frequencies of the characters and no more. Without norms float's range ends first: at the first iteration, "
+         "or with a final norm a few later. Each run is named with its last loss, or with the iteration at which its "
+         "loss or gradient left float's range (∞).",
+            "Pre-LN "
+            "无论用哪种归一化都能学习。Post-LN（在此学习率与预热下）和普通网络只学到字符频率。没有归一化时，float "
+            "的数值范围先被耗尽：第一步就溢出，加末端归一化也只多撑几步。图例给出每次训练的末段损失，或损失、梯度超出 "
+            "float 范围 (∞) 的迭代步。"}};
     Figure norm{"training-gradients", text("Gradient norm of all weights, ", setting), "iteration",
         "‖∂Loss/∂w‖ before clipping", false, true,
         {"The runs that end do so in the gradient: it overflows float.", "中断的训练都断在梯度上：它溢出了 float。"}};
@@ -560,7 +579,10 @@ inline std::string mathematics(std::string_view s, bool italic) {
             out += text('<', tag, '>', mathematics(s.substr(begin, end - begin), italic), "</", tag, '>');
             i = s[i + 1] == '{' ? end : end - 1;
         } else if (italic && letter(i) && !letter(i + 1) && (i == 0 || !letter(i - 1))) {
-            out += text("<i>", s[i], "</i>");
+            const bool marked =
+                i + 2 < s.size() && (s[i + 1] == '\xCC' || s[i + 1] == '\xCD');  // a hat or a tilde on it
+            out += text("<i>", s.substr(i, marked ? 3 : 1), "</i>");
+            i += marked ? 2 : 0;
         } else {
             out += s[i] == '<' ? "&lt;" : s[i] == '&' ? "&amp;" : std::string(1, s[i]);
         }
@@ -571,47 +593,6 @@ inline std::string mathematics(std::string_view s, bool italic) {
 inline std::string both(const Words& words, const char* tag) {
     return text('<', tag, " class=\"en\">", words.en, "</", tag, "><", tag, " class=\"zh\" lang=\"zh\">", words.zh,
         "</", tag, ">\n");
-}
-
-// What a table shows: all of a short curve, of a long one the first, the last, and doublings between.
-inline std::vector<std::array<std::string, 5>> table(const Figure& figure) {
-    std::vector<std::array<std::string, 5>> rows{
-        {"curve", figure.x_label.empty() ? "x" : figure.x_label, "predicted", "measured", "ratio"}};
-    for (const Curve& curve : figure.curves)
-        for (std::size_t i = 0; i < curve.points.size(); i++) {
-            const Point& p = curve.points[i];
-            const bool shown = curve.points.size() <= 10 || i == 0 || i + 1 == curve.points.size() ||
-                (i >= 4 && std::has_single_bit(i));
-            if (shown)
-                rows.push_back({curve.name, number(p.x), number(p.predicted), number(p.measured),
-                    p.predicted == 0 ? "" : number(p.ratio())});
-        }
-    return rows;
-}
-
-// A figure's table in Markdown, which also reads well on a terminal, and under it the fitted laws.
-inline void write_table(std::ostream& out, const Figure& figure) {
-    const auto rows = table(figure);
-    std::array<std::size_t, 5> width{};
-    const auto length = [](const std::string& s) {  // in characters
-        return static_cast<std::size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-    };
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < 5; i++) width[i] = std::max(width[i], length(row[i]));
-    for (const auto& row : rows) {
-        for (std::size_t i = 0; i < 5; i++) {
-            const std::string space(width[i] - length(row[i]), ' ');
-            out << "| " << (i == 0 ? row[i] + space : space + row[i]) << ' ';
-        }
-        out << "|\n";
-        if (&row != &rows[0]) continue;
-        for (std::size_t i = 0; i < 5; i++)
-            out << (i == 0 ? "| :" : "| ") << std::string(width[i] - 1, '-') << (i == 0 ? " " : ": ");
-        out << "|\n";
-    }
-    out << '\n';
-    for (const Curve& curve : figure.curves)
-        if (!curve.remark.empty()) out << "- " << curve.remark << '\n';
 }
 
 inline void write_files(const Options& o, const Experiment& e) {
@@ -632,37 +613,56 @@ inline void write_files(const Options& o, const Experiment& e) {
 }
 
 constexpr const char* page_head = R"(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>The lab</title><style>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>The lab</title><style>
 :root{color-scheme:light dark;--ink:#222;--soft:#666;--paper:#fff;--panel:#f6f7f9;--edge:#ddd}
 @media(prefers-color-scheme:dark){:root{--ink:#ddd;--soft:#999;--paper:#15171a;--panel:#1e2126;--edge:#3a3f47}}
-body{font:16px/1.55 "Helvetica Neue",Arial,"PingFang SC","Microsoft YaHei","Noto Sans CJK SC",sans-serif;color:var(--ink);background:var(--paper);max-width:860px;margin:0 auto;padding:1.5em}
-h1{margin:.2em 0}h2{margin:2.2em 0 .4em;border-top:1px solid var(--edge);padding-top:1em}.soft,figcaption{color:var(--soft)}
-.equations{width:100%;border-collapse:collapse;background:var(--panel);border-radius:8px}.equations td{padding:.35em .8em;vertical-align:baseline}
-.equations td:first-child{color:var(--soft);white-space:nowrap}.equations td:nth-child(2){font-family:"STIX Two Text",Cambria,"Times New Roman",serif;font-size:1.08em}
-.equations td:last-child{color:var(--soft);font-size:.9em;width:38%}sub,sup{line-height:0;font-size:.72em}
-figure{margin:1.6em 0}figure svg{width:100%;height:auto}details{margin:.5em 0;font-size:.85em}details table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-details td,details th{padding:.1em .8em;text-align:right;border-bottom:1px solid var(--edge);font-weight:normal}details td:first-child,details th:first-child{text-align:left}th{color:var(--soft)}
-.laws{font-size:.9em;margin:.4em 0}.switch{position:absolute;opacity:0}label{cursor:pointer;border:1px solid var(--edge);padding:.15em .7em;border-radius:1em}
-#en:checked~label[for=en],#zh:checked~label[for=zh]{background:var(--ink);color:var(--paper)}#en:checked~main .zh,#zh:checked~main .en{display:none}
+body{font:16px/1.55 "Helvetica Neue",Arial,"PingFang SC","Microsoft YaHei","Noto Sans CJK SC",sans-serif;
+color:var(--ink);background:var(--paper);max-width:860px;margin:0 auto;padding:1.5em}
+h1{margin:.2em 0}
+h2{margin:2.2em 0 .4em;border-top:1px solid var(--edge);padding-top:1em}
+.soft,figcaption{color:var(--soft)}
+.equations{width:100%;border-collapse:collapse;background:var(--panel);border-radius:8px}
+.equations td{padding:.35em .8em;vertical-align:baseline}
+.equations td:first-child{color:var(--soft);white-space:nowrap}
+.equations td:nth-child(2){font-family:"STIX Two Text",Cambria,"Times New Roman",serif;font-size:1.08em}
+.equations td:last-child{color:var(--soft);font-size:.9em;width:38%}
+sub,sup{line-height:0;font-size:.72em}
+figure{margin:1.6em 0}figure svg{width:100%;height:auto}
+details{margin:.5em 0;font-size:.85em}
+details table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+details td,details th{padding:.1em .8em;text-align:right;border-bottom:1px solid var(--edge);
+font-weight:normal}
+details td:first-child,details th:first-child{text-align:left}
+th{color:var(--soft)}
+.laws{font-size:.9em;margin:.4em 0}.switch{position:absolute;opacity:0}
+label{cursor:pointer;border:1px solid var(--edge);padding:.15em .7em;border-radius:1em}
+#en:checked~label[for=en],#zh:checked~label[for=zh]{background:var(--ink);color:var(--paper)}
+#en:checked~main .zh,#zh:checked~main .en{display:none}
 .switch:focus-visible+label{outline:2px solid #0072b2}
 </style></head><body>
 <input class="switch" type="radio" name="language" id="en" checked><label for="en">English</label>
 <input class="switch" type="radio" name="language" id="zh"><label for="zh" lang="zh">中文</label>
-<script>if (location.hash === "#zh" || (!location.hash && navigator.language.startsWith("zh"))) document.getElementById("zh").checked = true;</script>
+<script>
+const chinese = location.hash ? location.hash === "#zh" : navigator.language.startsWith("zh");
+if (chinese) document.getElementById("zh").checked = true;
+</script>
 <main>
 )";
 
 inline std::string page(const std::vector<Experiment>& experiments, const std::string& command) {
     std::string out = page_head;
     out += both({"The lab", "实验室"}, "h1");
-    out += both(
-        {"The tutorial proves what normalization and residual connections do to a gradient. Here each theorem meets its measurement, made with the layers and the model of nanogpt.cpp. Dashed: predicted. Solid and pale: measured.",
-            "教程证明了归一化与残差连接对梯度的作用。这里用 nanogpt.cpp 自己的层和模型逐一测量这些定理。虚线：预测；浅色实线：测量。"},
+    out += both({"The tutorial proves what normalization and residual connections do to a gradient. Here each theorem "
+                 "meets its measurement, made with the layers and the model of nanogpt.cpp. Dashed: predicted. Solid "
+                 "and pale: measured.",
+                    "教程证明了归一化与残差连接对梯度的作用。这里用 nanogpt.cpp "
+                    "自己的层和模型逐一测量这些定理。虚线：预测；浅色实线：测量。"},
         "p");
     for (const Experiment& e : experiments) {
         out += text("<section id=\"", e.name, "\">\n") + both(e.title, "h2") + "<table class=\"equations\">\n";
         for (const Equation& q : e.theory)
-            out += text("<tr><td>(", q.tag, ")</td><td>", mathematics(q.formula, true), "</td><td>",
+            out += text("<tr><td>", q.tag, "</td><td>", mathematics(q.formula, true), "</td><td>",
                 both({mathematics(q.words.en, false), mathematics(q.words.zh, false)}, "span"), "</td></tr>\n");
         out += "</table>\n";
         for (const Figure& figure : e.figures) {
@@ -690,15 +690,18 @@ inline std::string page(const std::vector<Experiment>& experiments, const std::s
 // The same in Markdown, in English, for docs/lab.md.
 inline std::string document(const std::vector<Experiment>& experiments, const std::string& command) {
     std::ostringstream out;
-    out << "# The lab\n\nThe tutorial proves what normalization and residual connections do to a gradient. Here each theorem meets its\n"
-           "measurement, made with the layers and the model of nanogpt.cpp. Dashed: predicted. Solid and pale: measured.\n\n"
+    out << "# The lab\n\nThe tutorial proves what normalization and residual connections do to a gradient. Here each "
+           "theorem meets its\n"
+           "measurement, made with the layers and the model of nanogpt.cpp. Dashed: predicted. Solid and pale: "
+           "measured.\n\n"
            "This page is what the lab itself writes to `out/lab/lab.md`, with its plots, by\n\n    "
         << command
-        << "\n\nand the same numbers come out on any number of threads. `out/lab/index.html` has it in Chinese as well.\n";
+        << "\n\nand the same numbers come out on any number of threads. `out/lab/index.html` has it in Chinese as "
+           "well.\n";
     for (const Experiment& e : experiments) {
         out << "\n## " << e.title.en << "\n\n|  |  |  |\n| :-- | :-- | :-- |\n";
         for (const Equation& q : e.theory)
-            out << "| (" << q.tag << ") | " << mathematics(q.formula, true) << " | " << mathematics(q.words.en, false)
+            out << "| " << q.tag << " | " << mathematics(q.formula, true) << " | " << mathematics(q.words.en, false)
                 << " |\n";
         for (const Figure& figure : e.figures) {
             if (figure.drawn) out << "\n![" << figure.title << "](lab/" << figure.name << ".svg)\n\n";

@@ -147,6 +147,65 @@ inline std::vector<int> doublings(int last) {
     return list;
 }
 
+// log of a quantity by branch k = 0, 1, 2 … as a straight line.
+inline Line fit_exponential(const std::vector<double>& values) {
+    std::vector<std::pair<double, double>> logs;
+    for (const double v : values) logs.emplace_back(double(logs.size()), std::log(v));
+    return fit_line(logs);
+}
+
+// Puts the law that fits the measured points into `predicted`, and its name under the table.
+inline void add_law(Curve& curve, const char* x) {
+    const Law law = fit_law(curve.points);
+    curve.remark = curve.name + ": " + law.name(x);
+    curve.theory = law.formula(x);
+    for (Point& p : curve.points) {
+        p.predicted = law.holds() ? law.at(p.x) : nothing;
+        if (!std::isfinite(p.measured)) curve.remark += text("; overflows at ", x, " = ", p.x);
+    }
+}
+
+// What a table shows: all of a short curve, of a long one the first, the last, and doublings between.
+inline std::vector<std::array<std::string, 5>> table(const Figure& figure) {
+    std::vector<std::array<std::string, 5>> rows{
+        {"curve", figure.x_label.empty() ? "x" : figure.x_label, "predicted", "measured", "ratio"}};
+    for (const Curve& curve : figure.curves)
+        for (std::size_t i = 0; i < curve.points.size(); i++) {
+            const Point& p = curve.points[i];
+            const bool shown = curve.points.size() <= 10 || i == 0 || i + 1 == curve.points.size() ||
+                (i >= 4 && std::has_single_bit(i));
+            if (shown)
+                rows.push_back({curve.name, number(p.x), number(p.predicted), number(p.measured),
+                    p.predicted == 0 ? "" : number(p.ratio())});
+        }
+    return rows;
+}
+
+// A figure's table in Markdown, which also reads well on a terminal, and under it the fitted laws.
+inline void write_table(std::ostream& out, const Figure& figure) {
+    const auto rows = table(figure);
+    std::array<std::size_t, 5> width{};
+    const auto length = [](const std::string& s) {  // in characters
+        return static_cast<std::size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+    };
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < 5; i++) width[i] = std::max(width[i], length(row[i]));
+    for (const auto& row : rows) {
+        for (std::size_t i = 0; i < 5; i++) {
+            const std::string space(width[i] - length(row[i]), ' ');
+            out << "| " << (i == 0 ? row[i] + space : space + row[i]) << ' ';
+        }
+        out << "|\n";
+        if (&row != &rows[0]) continue;
+        for (std::size_t i = 0; i < 5; i++)
+            out << (i == 0 ? "| :" : "| ") << std::string(width[i] - 1, '-') << (i == 0 ? " " : ": ");
+        out << "|\n";
+    }
+    out << '\n';
+    for (const Curve& curve : figure.curves)
+        if (!curve.remark.empty()) out << "- " << curve.remark << '\n';
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // B  What is measured
 //

@@ -203,6 +203,52 @@ void test_on_gradient() {
             }
 }
 
+// Which mask is drawn where: at site 0 for the embedding, 1 + 2k for the output of branch k, 2 + 4l for layer l's
+// attention weights, each step its own. A run can only be resumed, and other seeds tried, if this stays. Branch by
+// branch from the layers themselves, in the wiring that adds nothing to them.
+void test_dropout_sites() {
+    Config c = preset(false);
+    c.wiring = Wiring::plain, c.dropout = 0.3, c.final_norm = false;
+    const idx B = 2, T = 5, N = B * T, C = c.C(), L = c.n_layer;
+    const auto gpt = make_gpt(c, B, T);
+    const Config& full = gpt->config;
+    const std::vector<Token> tokens = random_tokens(N, c.vocab_size);
+    for (const std::uint64_t seed : {0, 5})
+        for (const std::uint64_t step : {0, 1, 7}) {
+            gpt->dropout_seed = seed;
+            gpt->forward(tokens.data(), B, T, 0, step);
+            const auto drop = [&](idx site) {
+                return Dropout{
+                    Random(seed, Purpose::dropout, step * std::uint64_t(4 * L + 1) + std::uint64_t(site)), real(0.3)};
+            };
+            const auto same = [&](const Numbers& expected, idx k) {
+                for (idx i = 0; i < N * C; i++)
+                    check_close(gpt->x(k)[i], expected.data()[i], 1e-14, text("x(", k, ") with dropout"));
+            };
+            Numbers x = zeros(N * C);
+            embedding_forward(x.data(), tokens.data(), gpt->weights.wte, gpt->weights.wpe, B, T, 0, C);
+            dropout(x.data(), x.data(), drop(0), N * C);
+            same(x, 0);
+            for (idx l = 0; l < L; l++) {
+                const Block& w = gpt->weights.blocks[std::size_t(l)];
+                const Heads heads{B, T, full.n_head, full.n_kv_head, full.D()};
+                Numbers qkv = zeros(N * full.qkv()), attended = zeros(N * C), lse = zeros(N * full.n_head);
+                linear_forward(qkv.data(), x.data(), w.qkv, N, C, full.qkv());
+                const Dropout weights = drop(2 + 4 * l);
+                attention_forward(attended.data(), lse.data(), qkv.data(), heads, 0, &weights);
+                linear_forward(x.data(), attended.data(), w.projection, N, C, C);
+                dropout(x.data(), x.data(), drop(1 + 4 * l), N * C);
+                same(x, 2 * l + 1);
+                Numbers inner = zeros(N * full.F());
+                linear_forward(inner.data(), x.data(), w.fc, N, C, full.F());
+                gelu_forward(inner.data(), Numbers(inner).data(), N * full.F());
+                linear_forward(x.data(), inner.data(), w.out, N, full.F(), C);
+                dropout(x.data(), x.data(), drop(3 + 4 * l), N * C);
+                same(x, 2 * l + 2);
+            }
+        }
+}
+
 #ifndef GRADIENTS_ONLY
 
 // ---- the results of another implementation ----
@@ -362,6 +408,7 @@ int main() {
     if (is_double) {
         test_gradients();
         test_on_gradient();
+        test_dropout_sites();
         std::printf("gradients: largest relative difference %.2g\n", largest_difference);
     }
 #ifndef GRADIENTS_ONLY

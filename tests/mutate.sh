@@ -7,9 +7,10 @@
 #     tests/mutate.sh NAME …       these functions only
 #     tests/mutate.sh --list …     only shows the mutants
 #
-# To be fast it compiles once. A copy of sections 1 to 5 is made in which each function is followed by all its mutants
-# under other names, mutant_1_name, mutant_2_name …, and begins by handing over to the one that the environment variable
-# MUTANT asks for. What does not compile is found by the lines of the compiler's errors and left out.
+# To be fast it compiles hundreds of mutants at once. A copy of sections 1 to 5 is made in which before each function
+# stand its mutants under other names, mutant_1_name, mutant_2_name …, and the function begins by handing over to the
+# one that the environment variable MUTANT asks for. What does not compile is found by the lines of the compiler's
+# errors and left out.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 work=build/mutate
@@ -41,11 +42,12 @@ list=
 functions="$*"
 [ $# -gt 0 ] || functions="$(grep -oE 'void [a-z_]*backward[a-z_]*\(' nanogpt.cpp | sed 's/void //; s/(//' | xargs) $others"
 
-# One line per mutant: number, function, first line and line of the source, the mutated line; and the program with all
-# of them.
+# generate PART LEFT_OUT FROM TO: $work/PART.cpp with the mutants FROM to TO and without those LEFT_OUT, and
+# $work/PART.table with a line for each: number, function, its first and last line in PART.cpp, its line in the source,
+# the mutated line.
 generate() {
-    awk -v functions="$functions" -v swaps="${swaps//$'\n'/ }" -v left_out="$1" \
-        -v table=$work/table -v program=$work/nanogpt.cpp '
+    awk -v functions="$functions" -v swaps="${swaps//$'\n'/ }" -v left_out="$2" -v from="$3" -v to="$4" \
+        -v table="$work/$1.table" -v program="$work/$1.cpp" '
     # The text that one operand takes from s[at] on: a name or number with all its [..], (..), <..>( and .member; or a
     # parenthesis.
     function operand(s, at,    i, c, depth) {
@@ -73,7 +75,7 @@ generate() {
         if (balance(mutated) != balance(line)) return  # the rest would not compile either
         tried[mutated]
         mutants++
-        if (index(left_out, " " mutants " ")) return
+        if (mutants < from || mutants > to || index(left_out, " " mutants " ")) return
         mutant[++count] = mutated; number[count] = mutants; place[count] = row
     }
     function replace_all(line, from, to,    i) {  # each occurrence by itself
@@ -226,13 +228,13 @@ sed '/^\/\/ 6  Text/,$d' nanogpt.cpp |
         else { print line; open = "" }
     }' |
     sed -E 's/^( *)((inline )?[A-Za-z:<>]+ [a-z_]+\(.*\).* \{) (.*;) \}$/\1\2\n\1    \4\n\1}/' >$work/source.cpp
-generate " "
+generate all "" 1 1000000
 if [ $list ]; then
-    cut -f2,6 $work/table | sed 's/\t/: /'
+    cut -f2,6 $work/all.table | sed 's/\t/: /'
     exit
 fi
 
-cat >$work/gradients.cpp <<'END'
+cat >$work/gradients.cc <<'END'
 #define GRADIENTS_ONLY
 #define main layers_main
 #include "../../tests/layers.cpp"
@@ -242,50 +244,60 @@ cat >$work/gradients.cpp <<'END'
 #undef main
 int main(int, char** argv) { return argv[1][0] == 'l' ? layers_main() : model_main(); }
 END
-flags="-std=c++20 -w -pthread -fno-math-errno -fno-trapping-math ${ARCH--march=native} -DNANOGPT_REAL=double"
-flags="$flags -DNANOGPT_CPP=\"../build/mutate/nanogpt.cpp\""
-echo "$(wc -l <$work/table) mutants"
 
-# Leave out what does not compile, until all does.
-bad=" "
-while ! ${CXX:-g++} $flags -fsyntax-only -fmax-errors=0 $work/gradients.cpp 2>$work/errors; do
-    more=
-    for kind in ' error: ' ''; do  # if an error itself is in no mutant, who asked for the template that it is in?
-        [ -z "$more" ] || break
-        more=$(grep "$kind" $work/errors | sed -nE 's/.*mutate\/nanogpt.cpp:([0-9]+):.*/\1/p' | sort -un |
-            awk 'NR == FNR { wrong[$1]; next }
-                 { for (l in wrong) if (l + 0 >= $3 && l + 0 <= $4) { printf "%d ", $1; break } }
-            ' - FS='\t' $work/table)
+# compile FROM TO: the program $work/part_FROM. Leaves out what does not compile, until all does.
+compile() {
+    part=part_$1 bad=" "
+    flags="-std=c++20 -w -pthread -fno-math-errno -fno-trapping-math ${ARCH--march=native} -DNANOGPT_REAL=double"
+    flags="$flags -DNANOGPT_CPP=\"../build/mutate/$part.cpp\""
+    generate $part "$bad" "$1" "$2"
+    while ! ${CXX:-g++} $flags -fsyntax-only -fmax-errors=0 $work/gradients.cc 2>$work/$part.errors; do
+        more=
+        for kind in ' error: ' ''; do  # if an error itself is in no mutant, who asked for the template that it is in?
+            [ -z "$more" ] || break
+            more=$(grep "$kind" $work/$part.errors | sed -nE "s/.*$part.cpp:([0-9]+):.*/\1/p" | sort -un |
+                awk 'NR == FNR { wrong[$1]; next }
+                     { for (l in wrong) if (l + 0 >= $3 && l + 0 <= $4) { printf "%d ", $1; break } }
+                ' - FS='\t' $work/$part.table)
+        done
+        if [ -z "$more" ]; then
+            head -30 $work/$part.errors
+            echo "mutate.sh: $part does not compile for another reason"
+            return 1
+        fi
+        bad="$bad$more"
+        generate $part "$bad" "$1" "$2"
     done
-    if [ -z "$more" ]; then
-        head -30 $work/errors
-        echo "mutate.sh: the program does not compile for another reason"
-        exit 1
-    fi
-    bad="$bad$more"
-    generate "$bad"
-done
-echo "$(wc -w <<<"$bad") do not compile; compiling the others"
-${CXX:-g++} $flags -O2 $work/gradients.cpp -o $work/gradients || exit 1
-for part in layers model; do
-    MUTANT=0 $work/gradients $part >/dev/null || { echo "mutate.sh: $part fails without a mutant"; exit 1; }
-done
-
-# The layers' own tests first for free functions, the model's first for its members. A crash or a loop without end is
-# noticed, too.
+    ${CXX:-g++} $flags -O2 $work/gradients.cc -o $work/$part || return 1
+    for test in layers model; do
+        MUTANT=0 $work/$part $test >/dev/null || { echo "mutate.sh: $test fails without a mutant"; return 1; }
+    done
+}
+# try NUMBER NAME PART: the layers' own tests first for free functions, the model's first for its members. A crash or a
+# loop without end is noticed, too.
 try() {
     ulimit -v 4000000
     ulimit -c 0
     first=layers second=model
-    grep -qE "^    (void|Dropout|double|std::optional<Dropout>|template <.*> void) $2\(" build/mutate/source.cpp &&
+    grep -qE "^    (void|double|Dropout|std::optional<Dropout>|template <.*> void) $2\(" $work/source.cpp &&
         first=model second=layers
-    for part in $first $second; do
-        MUTANT=$1 timeout 100 build/mutate/gradients $part >/dev/null 2>&1 || exit 0
+    for test in $first $second; do
+        MUTANT=$1 timeout 100 $work/"$3" $test >/dev/null || exit 0
     done
     echo "$1"
 }
-export -f try
-cut -f1,2 $work/table | xargs -P "${JOBS:-2}" -L 1 bash -c 'try "$0" "$1"' >$work/survivors
+export -f generate compile try
+export work functions swaps
+
+each=200 total=$(wc -l <$work/all.table)
+echo "$total mutants"
+rm -f $work/part_*
+seq 1 $each "$total" | xargs -P "${JOBS:-2}" -I {} bash -c "compile {} \$(({} + $each - 1)) || exit 255" || exit 1
+for part in $(seq 1 $each "$total"); do
+    awk -v part=part_"$part" -F '\t' '{ print $1, $2, part }' $work/part_"$part".table
+done >$work/jobs
+echo "$((total - $(wc -l <$work/jobs))) do not compile, $(wc -l <$work/jobs) run"
+xargs -P "${JOBS:-2}" -L 1 bash -c 'try "$0" "$1" "$2"' <$work/jobs >$work/survivors 2>/dev/null
 
 equivalent | grep -v '^ *#' | grep . | sort >$work/equivalent
 explained=0 unexplained=0
@@ -298,7 +310,7 @@ while IFS=$'\t' read -r number name _ _ line mutated; do
         echo "SURVIVED  $name: $mutated"
         echo "     was  $(sed -n "${line}{s/^ *//;p}" $work/source.cpp)"
     fi
-done <$work/table
-total=$(wc -l <$work/table)
+done <$work/all.table
+total=$(wc -l <$work/jobs)
 echo "$total mutants: $((total - explained - unexplained)) caught, $explained explained above, $unexplained survived"
 [ $unexplained = 0 ]

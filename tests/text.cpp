@@ -50,9 +50,9 @@ std::size_t well_formed(std::string_view s) {
         int from, to, second_from, second_to;
         std::size_t length;
     };
-    static constexpr Row table[] = {{0x00, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
-                                    {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
-                                    {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
+    static constexpr Row table[] = {{0x00, 0x7F, 0, 0, 1}, {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
+        {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
+        {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
     const auto at = [&](std::size_t i) { return int{static_cast<unsigned char>(s[i])}; };
     for (const Row& row : table) {
         if (at(0) < row.from || at(0) > row.to) continue;
@@ -91,21 +91,22 @@ void utf8_errors() {
         {bytes({0xE4, 0xC4, 0x80}), "a beginning inside a character"},
     };
     for (const Case& c : cases)
-        for (const std::string& before : {std::string(), std::string("ab"), std::string("中文"), bytes({0xEF, 0xBB, 0xBF})})
+        for (const std::string& before :
+            {std::string(), std::string("ab"), std::string("中文"), bytes({0xEF, 0xBB, 0xBF})})
             check_error([&] { Tokenizer::of_text(before + c.bytes + "z", "f.txt"); },
-                        text("f.txt is not UTF-8 at byte ", before.size(), " "), c.what);
+                text("f.txt is not UTF-8 at byte ", before.size(), " "), c.what);
 
     for (const char32_t c : {U'é', U'中', U'😀'}) {  // cut off at each position: at the end, and by another character
         const std::string whole = utf8(c);
         for (std::size_t n = 1; n < whole.size(); n++)
             for (const std::string after : {"", "a", "\n", "é"})
                 check_error([&] { Tokenizer::of_text("xyz" + whole.substr(0, n) + after, "f.txt"); },
-                            "f.txt is not UTF-8 at byte 3 (value", text("the first ", n, " bytes of ", whole));
+                    "f.txt is not UTF-8 at byte 3 (value", text("the first ", n, " bytes of ", whole));
     }
 
     // All strings of four bytes that stand at the limits of some rule.
-    const int limits[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2,
-                          0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
+    const int limits[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1,
+        0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
     std::size_t tried = 0, wrong = 0;
     for (const int a : limits)
         for (const int b : limits)
@@ -134,17 +135,24 @@ void special_characters() {
     check(characters(bom).empty() && characters("").empty(), "no characters in an empty text");
     check(characters("a\r\nb\n") == std::vector<char32_t>{'\n', '\r', 'a', 'b'}, "CRLF is read as written");
     check(characters(std::string("b\0a", 3)) == std::vector<char32_t>{0, 'a', 'b'}, "NUL is a character");
-    check(characters("天地玄黄，天") == std::vector<char32_t>{U'地', U'天', U'玄', U'黄', U'，'}, "Chinese, in the order of code points");
+    check(characters("天地玄黄，天") == std::vector<char32_t>{U'地', U'天', U'玄', U'黄', U'，'},
+        "Chinese, in the order of code points");
 
     const Tokenizer tokenizer = Tokenizer::of_text("cab 中", "x");
-    check(tokenizer.encode(bom + "a中b", "x") == std::vector<Token>{1, 4, 2}, "ids in order of code points, no byte-order mark");
+    check(tokenizer.encode(bom + "a中b", "x") == std::vector<Token>{1, 4, 2},
+        "ids in order of code points, no byte-order mark");
     check_equal(tokenizer.size(), 5, "vocabulary");
-    check_error([&] { tokenizer.encode("abd", "my.txt"); }, "has never seen 'd' (U+0064), character 3 of my.txt;", "an unknown letter");
-    check_error([&] { tokenizer.encode("中中é", "my.txt"); }, "has never seen 'é' (U+00E9), character 3 of my.txt;", "position in characters");
-    check_error([&] { tokenizer.encode(bom + "😀", "my.txt"); }, "has never seen '😀' (U+1F600), character 1 of my.txt;", "an unknown emoji");
-    check_error([&] { tokenizer.encode("a\n", "my.txt"); }, "(U+000A), character 2 of my.txt;", "a control character by its number");
+    check_error([&] { tokenizer.encode("abd", "my.txt"); }, "has never seen 'd' (U+0064), character 3 of my.txt;",
+        "an unknown letter");
+    check_error([&] { tokenizer.encode("中中é", "my.txt"); }, "has never seen 'é' (U+00E9), character 3 of my.txt;",
+        "position in characters");
+    check_error([&] { tokenizer.encode(bom + "😀", "my.txt"); }, "has never seen '😀' (U+1F600), character 1 of my.txt;",
+        "an unknown emoji");
+    check_error([&] { tokenizer.encode("a\n", "my.txt"); }, "(U+000A), character 2 of my.txt;",
+        "a control character by its number");
     check_error([&] { tokenizer.encode("a\n", "my.txt"); }, "'' (U+000A)", "a control character is not printed");
-    check_error([&] { tokenizer.encode("a\xC3", "my.txt"); }, "my.txt is not UTF-8 at byte 1", "invalid UTF-8 in a text to encode");
+    check_error([&] { tokenizer.encode("a\xC3", "my.txt"); }, "my.txt is not UTF-8 at byte 1",
+        "invalid UTF-8 in a text to encode");
 }
 
 void batches() {
@@ -182,7 +190,8 @@ void token_ids() {
         check_error([&] { read(word); }, text("token 1 of ids.txt is '", word, "'"), "not a token id");
     const Tokenizer digits = Tokenizer::of_text("123", "x");
     check(read_tokens("31", "x", digits, false, 3) == std::vector<Token>{2, 0}, "characters");
-    check(read_tokens("2 1", "x", digits, true, 3) == std::vector<Token>{2, 1}, "token ids though there are characters");
+    check(
+        read_tokens("2 1", "x", digits, true, 3) == std::vector<Token>{2, 1}, "token ids though there are characters");
     check_error([&] { read("the"); }, "token ids", "text for a model that has no characters");
 }
 
@@ -190,9 +199,34 @@ void token_ids() {
 
 void json() {
     const char* good[] = {
-        "null", "true", "false", "0", "-0", "1", "-12.5", "1e5", "1E+5", "1.5e-3", "\"\"", "\"a\"", "[]", "{}", "[1,2]", "[[],{}]",
-        " \t\r\n{ \"a\" : [ 1 , null ] } \n", "{\"a\":{\"b\":{\"c\":[true,false]}}}", "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\u0041\\u00e9\\u4E2D\"",
-        "\"\\uD83D\\uDE00\"", "\"\\u0000\"", "\"中文\"", "1e-400", "123456789012345678901234567890", "\"\x7F\"", "{\"\":0}", "1.7976931348623157e308",
+        "null",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "1",
+        "-12.5",
+        "1e5",
+        "1E+5",
+        "1.5e-3",
+        "\"\"",
+        "\"a\"",
+        "[]",
+        "{}",
+        "[1,2]",
+        "[[],{}]",
+        " \t\r\n{ \"a\" : [ 1 , null ] } \n",
+        "{\"a\":{\"b\":{\"c\":[true,false]}}}",
+        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"",
+        "\"\\u0041\\u00e9\\u4E2D\"",
+        "\"\\uD83D\\uDE00\"",
+        "\"\\u0000\"",
+        "\"中文\"",
+        "1e-400",
+        "123456789012345678901234567890",
+        "\"\x7F\"",
+        "{\"\":0}",
+        "1.7976931348623157e308",
     };
     for (const char* s : good) {
         bool accepted = true;
@@ -280,7 +314,8 @@ void json() {
         {std::string(100, '['), "nested too deeply"},
         {std::string(100000, '['), "nested too deeply"},
     };
-    for (const Bad& b : bad) check_error([&] { JsonParser(b.json, "j").parse(); }, b.message, "JSON " + b.json.substr(0, 40));
+    for (const Bad& b : bad)
+        check_error([&] { JsonParser(b.json, "j").parse(); }, b.message, "JSON " + b.json.substr(0, 40));
     std::string nested = std::string(64, '[') + std::string(64, ']');
     check(JsonParser(nested, "j").parse().as<Json::Array>() != nullptr, "64 arrays in each other");
     check_error([&] { JsonParser('[' + nested + "1]", "j").parse(); }, "is missing", "65 arrays");
@@ -322,12 +357,12 @@ Options options_of(const std::vector<std::string>& arguments, char command = 't'
     return o;
 }
 
-template <class F>
-void check_usage(const F& f, const std::string& part, const std::string& what) {
+template <class F> void check_usage(const F& f, const std::string& part, const std::string& what) {
     try {
         f();
     } catch (const UsageError& error) {
-        report(std::string_view(error.what()).find(part) != std::string_view::npos, text(what, ": '", error.what(), "' without '", part, "'"));
+        report(std::string_view(error.what()).find(part) != std::string_view::npos,
+            text(what, ": '", error.what(), "' without '", part, "'"));
         return;
     } catch (const Error& error) {
         return report(false, text(what, ": a plain Error, so the exit status is 1: ", error.what()));
@@ -346,21 +381,28 @@ void option_forms() {
     check(options_of({"--tokens"}, 's').tokens, "a flag alone");
     check(options_of({"--tokens", "--seed=3"}, 's').tokens, "a flag alone before another option");
     check(!options_of({"--bias", "false"}).model.bias && !options_of({"--bias=0"}).model.bias, "a flag with a value");
-    check(options_of({"--bias=True", "--arch=llama"}).model.bias, "a single option overrides --arch, wherever it stands");
+    check(
+        options_of({"--bias=True", "--arch=llama"}).model.bias, "a single option overrides --arch, wherever it stands");
     const Config llama = options_of({"--arch=llama"}).model;
-    check(llama.norm == Norm::rms && llama.pos == Position::rope && llama.mlp == Mlp::swiglu && !llama.bias && llama.tie, "--arch=llama");
+    check(
+        llama.norm == Norm::rms && llama.pos == Position::rope && llama.mlp == Mlp::swiglu && !llama.bias && llama.tie,
+        "--arch=llama");
     const Config gpt2 = options_of({"--arch=gpt2"}).model;
-    check(gpt2.norm == Norm::layer && gpt2.pos == Position::learned && gpt2.mlp == Mlp::gelu && gpt2.bias && gpt2.tie, "--arch=gpt2");
+    check(gpt2.norm == Norm::layer && gpt2.pos == Position::learned && gpt2.mlp == Mlp::gelu && gpt2.bias && gpt2.tie,
+        "--arch=gpt2");
     check_equal(options_of({"--learning_rate=3e-4"}).learning_rate, 3e-4, "a number with an exponent");
-    check_equal(options_of({"--seed=18446744073709551615"}).seed, std::numeric_limits<std::uint64_t>::max(), "the largest seed");
-    check(options_of({"--wiring=post", "--norm=rmsnorm", "--pos=none", "--mlp=swiglu"}).model.wiring == Wiring::post, "words");
+    check_equal(options_of({"--seed=18446744073709551615"}).seed, std::numeric_limits<std::uint64_t>::max(),
+        "the largest seed");
+    check(options_of({"--wiring=post", "--norm=rmsnorm", "--pos=none", "--mlp=swiglu"}).model.wiring == Wiring::post,
+        "words");
 
     // Each option's default, written out and read again, is the default: what is saved for a resume reads back.
     Options defaults, read;
     for (const Option& option : option_table(defaults)) {
         set_option(read, option.name, value_text(option));
         for (const Option& other : option_table(read))
-            if (std::string_view(other.name) == option.name) check_equal(value_text(other), value_text(option), option.name);
+            if (std::string_view(other.name) == option.name)
+                check_equal(value_text(other), value_text(option), option.name);
     }
 }
 
@@ -386,25 +428,37 @@ void option_errors() {
     bad("--wiring=", "it takes pre, post, none, plain");
     bad("--split=test", "--split is 'test'; it takes all, train, val", 'e');
     bad("--bias=yes", "--bias is 'yes'; it takes true or false");
-    for (const char* value : {"", "x", "1.5", "1e3", "+1", " 1", "1 ", "0x10", "1,000", "一", "2147483648", "-2147483649"})
+    for (const char* value :
+        {"", "x", "1.5", "1e3", "+1", " 1", "1 ", "0x10", "1,000", "一", "2147483648", "-2147483649"})
         bad(text("--n_layer=", value), text("--n_layer is '", value, "'; it takes a whole number from 1 to 65536"));
     for (const char* value : {"-1", "18446744073709551616", "1.5", "", "x"})
         bad(text("--seed=", value), text("--seed is '", value, "'; it takes a whole number from 0 to 1.84467e+19"));
-    for (const char* value : {"", "x", "1.5x", "inf", "-inf", "nan", "NaN", "infinity", "1e999", "-1e999", " 1", "1 ", "1,5", "-1"})
+    for (const char* value :
+        {"", "x", "1.5x", "inf", "-inf", "nan", "NaN", "infinity", "1e999", "-1e999", " 1", "1 ", "1,5", "-1"})
         bad(text("--learning_rate=", value), text("--learning_rate is '", value, "'; it takes a number from 0 to "));
-    for (const char* name : {"batch_size", "gradient_accumulation_steps", "eval_interval", "eval_iters", "log_interval", "n_head"})
+    for (const char* name :
+        {"batch_size", "gradient_accumulation_steps", "eval_interval", "eval_iters", "log_interval", "n_head"})
         for (const char* value : {"0", "-1"}) bad(text("--", name, "=", value), "it takes a whole number from 1 to ");
-    for (const char* name : {"max_iters", "warmup_iters", "lr_decay_iters", "min_lr", "weight_decay", "grad_clip", "dropout", "n_hidden"})
+    for (const char* name :
+        {"max_iters", "warmup_iters", "lr_decay_iters", "min_lr", "weight_decay", "grad_clip", "dropout", "n_hidden"})
         bad(text("--", name, "=-1"), text("--", name, " is '-1'; it takes a "));
     for (const char* name : {"beta1", "beta2", "dropout"})
-        for (const char* value : {"-0.1", "1", "2"}) bad(text("--", name, "=", value), "it takes a number from 0 to 0.999999");
+        for (const char* value : {"-0.1", "1", "2"})
+            bad(text("--", name, "=", value), "it takes a number from 0 to 0.999999");
     for (const char* value : {"-1", "1025"}) bad(text("--threads=", value), "it takes a whole number from 0 to 1024");
     bad("--num_samples=0", "--num_samples is '0'; it takes a whole number from 1", 's');
-    for (const char* name : {"max_new_tokens", "top_k", "temperature"}) bad(text("--", name, "=-1"), "number from 0", 's');
-    for (const char* value : {"0", "-0.5", "1.01"}) bad(text("--top_p=", value), text("--top_p is '", value, "'; it takes a number"), 's');
-    for (const char* name : {"n_layer", "n_head", "n_embd", "block_size", "n_hidden"}) bad(text("--", name, "=2000000000"), "it takes a whole number");
+    for (const char* name : {"max_new_tokens", "top_k", "temperature"})
+        bad(text("--", name, "=-1"), "number from 0", 's');
+    for (const char* value : {"0", "-0.5", "1.01"})
+        bad(text("--top_p=", value), text("--top_p is '", value, "'; it takes a number"), 's');
+    for (const char* name : {"n_layer", "n_head", "n_embd", "block_size", "n_hidden"})
+        bad(text("--", name, "=2000000000"), "it takes a whole number");
     check_usage([] { options_of({"--seed=1", "--seed=2"}); }, "--seed is given twice, 1 and 2", "an option twice");
-    check_usage([] { options_of({"--n_layer=1", "--n-layer", "1"}); }, "--n_layer is given twice", "an option twice in two spellings");
+    check_usage(
+        [] {
+            options_of({"--n_layer=1", "--n-layer", "1"});
+        },
+        "--n_layer is given twice", "an option twice in two spellings");
     check_error([] { options_of({"--data=\xFF"}); }, "--data is not UTF-8 at byte 0", "a value that is not UTF-8");
 
     const auto model = [](const std::vector<std::string>& arguments, const std::string& part) {
@@ -423,7 +477,8 @@ void distances() {
     check_equal(edit_distance("flaw", "lawn"), 2u, "flaw and lawn");
     check_equal(edit_distance("n_layer", "n_layer"), 0u, "the same");
     Options o;
-    for (const Option& option : option_table(o)) {  // one letter dropped: the nearest is still the one that was meant (of twins, the first)
+    for (const Option& option :
+        option_table(o)) {  // one letter dropped: the nearest is still the one that was meant (of twins, the first)
         const std::string name = option.name, mistyped = name.substr(0, name.size() - 1);
         std::string message;
         try {
@@ -431,12 +486,14 @@ void distances() {
         } catch (const UsageError& error) {
             message = error.what();
         }
-        report(message.find("did you mean --" + name + "?") != std::string::npos || name == "beta2" || name == "top_p", mistyped + ": " + message);
+        report(message.find("did you mean --" + name + "?") != std::string::npos || name == "beta2" || name == "top_p",
+            mistyped + ": " + message);
     }
 }
 
 void config_files() {
-    const std::filesystem::path dir = std::filesystem::temp_directory_path() / text("nanogpt-text-", std::chrono::steady_clock::now().time_since_epoch().count());
+    const std::filesystem::path dir = std::filesystem::temp_directory_path() /
+        text("nanogpt-text-", std::chrono::steady_clock::now().time_since_epoch().count());
     std::filesystem::create_directory(dir);
     const std::string path = dir / "train.cfg";
     const auto with = [&](const std::string& content, const std::vector<std::string>& more = {}, char command = 't') {
@@ -445,25 +502,32 @@ void config_files() {
         arguments.insert(arguments.begin(), "--config=" + path);
         return options_of(arguments, command);
     };
-    const Options o = with("# a comment\n\n  n_layer = 3 # more\nout_dir=my dir\r\nlearning_rate=2e-3\ndata = x y.txt \narch = llama\nbias = true");
-    check(o.model.n_layer == 3 && o.out_dir == "my dir" && o.learning_rate == 2e-3 && o.data == "x y.txt", "a configuration file");
+    const Options o = with(
+        "# a comment\n\n  n_layer = 3 # more\nout_dir=my dir\r\nlearning_rate=2e-3\ndata = x y.txt \narch = llama\nbias = true");
+    check(o.model.n_layer == 3 && o.out_dir == "my dir" && o.learning_rate == 2e-3 && o.data == "x y.txt",
+        "a configuration file");
     check(o.model.mlp == Mlp::swiglu && o.model.bias, "--arch in a configuration file");
     check_equal(with("n_layer = 3\nn_head = 2\n", {"--n_layer=5"}).model.n_layer, 5, "the command line wins");
     check_equal(with("n_layer = 3\nn_head = 2\n", {"--n_layer=5"}).model.n_head, 2, "what it does not name stays");
     check_equal(with("n_layer = 3\ntop_k = 7\n", {}, 's').taste.top_k, 7, "options of other commands are passed over");
     check_equal(with("").model.n_layer, 4, "an empty configuration file");
     check_usage([&] { with("n_layer 3\n"); }, "line 1 is 'n_layer 3'; write `option = value`", "no equals sign");
-    check_usage([&] { with("n_layer = 3\n\nn_lyer = 3\n"); }, "no option --n_lyer; did you mean --n_layer?", "an unknown option in a file");
+    check_usage([&] { with("n_layer = 3\n\nn_lyer = 3\n"); }, "no option --n_lyer; did you mean --n_layer?",
+        "an unknown option in a file");
     check_usage([&] { with("n_layer = three\n"); }, "--n_layer is 'three'", "a bad value in a file");
-    check_usage([&] { with("n_layer = 3\n", {"--n_layer=0x"}); }, "--n_layer is '0x'", "a bad value on the command line");
-    check_error([&] { options_of({"--config=" + path + ".not"}); }, "cannot read " + path + ".not", "a configuration file that is not there");
-    check_error([&] { options_of({"--config=" + dir.string()}); }, "is a directory", "a directory for a configuration file");
+    check_usage(
+        [&] { with("n_layer = 3\n", {"--n_layer=0x"}); }, "--n_layer is '0x'", "a bad value on the command line");
+    check_error([&] { options_of({"--config=" + path + ".not"}); }, "cannot read " + path + ".not",
+        "a configuration file that is not there");
+    check_error(
+        [&] { options_of({"--config=" + dir.string()}); }, "is a directory", "a directory for a configuration file");
     std::filesystem::remove_all(dir);
 }
 
 void small_things() {
     check_equal(text("a", 1, 'b', 2.5), "a1b2.5", "text");
-    check(!is_terminal("/dev/null") && !is_terminal("nanogpt.cpp") && !is_terminal("/nowhere/at/all"), "what is no terminal");
+    check(!is_terminal("/dev/null") && !is_terminal("nanogpt.cpp") && !is_terminal("/nowhere/at/all"),
+        "what is no terminal");
     const real logits[] = {0, 2, 1, 2};
     Taste taste;
     taste.temperature = 0;

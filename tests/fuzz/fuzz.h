@@ -12,7 +12,8 @@ inline void must(bool good, const char* what) {
 
 // The input as a file, for what reads files.
 inline const std::string& as_file(std::string_view content) {
-    static const std::string path = text("/dev/shm/nanogpt-fuzz-", std::chrono::steady_clock::now().time_since_epoch().count());
+    static const std::string path =
+        text("/dev/shm/nanogpt-fuzz-", std::chrono::steady_clock::now().time_since_epoch().count());
     std::ofstream(path, std::ios::binary) << content;
     return path;
 }
@@ -22,7 +23,6 @@ void target(std::string_view input);
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     try {
         target({reinterpret_cast<const char*>(data), size});
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
     return 0;
 }

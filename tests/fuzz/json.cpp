@@ -11,7 +11,8 @@ static std::string written(const Json& json) {
         return '[' + out + ']';
     }
     if (const auto* object = json.as<Json::Object>()) {
-        for (const auto& [name, member] : *object) out += std::exchange(comma, ",") + json_quote(name) + ':' + written(member);
+        for (const auto& [name, member] : *object)
+            out += std::exchange(comma, ",") + json_quote(name) + ':' + written(member);
         return '{' + out + '}';
     }
     return "null";

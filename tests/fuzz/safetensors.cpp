@@ -8,7 +8,8 @@ void target(std::string_view input) {
         if (!Safetensors::type_size(entry.type) || entry.shape.empty()) continue;
         idx numbers = 1;
         for (const idx n : entry.shape) numbers *= n;
-        must(static_cast<std::uint64_t>(numbers) * Safetensors::type_size(entry.type) == entry.end - entry.begin, "a tensor fills its place");
+        must(static_cast<std::uint64_t>(numbers) * Safetensors::type_size(entry.type) == entry.end - entry.begin,
+            "a tensor fills its place");
         std::vector<real> values(static_cast<std::size_t>(numbers) + 1);
         try {
             file.read(name, {name, {numbers}, values.data(), 0, 1});

@@ -8,6 +8,7 @@ void target(std::string_view input) {
         append_utf8(back, c);
     });
     must(back == input || "\xEF\xBB\xBF" + back == input, "a text comes back");
+    if (std::hash<std::string_view>()(input) % 64) return;  // a tokenizer has a table of all code points: slow to make
     const Tokenizer tokenizer = Tokenizer::of_text(input, "input");
     must(std::is_sorted(tokenizer.characters().begin(), tokenizer.characters().end()), "the vocabulary is in order");
     std::string decoded;
