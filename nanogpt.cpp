@@ -1,3 +1,32 @@
+// nanogpt: trains and samples a GPT, in one file of C++20, with nothing but the standard library.
+//
+//     make && ./nanogpt train && ./nanogpt sample          make test
+//
+// 0  How to read this file
+//
+// From top to bottom: each section uses only what stands above it. It is meant to be read beside the tutorial "Write a
+// NanoGPT, part 3: normalization and residual connections". (T1) … (T20) are its equations, stated and derived in
+// docs/derivations.md; docs/reading.md maps the tutorial to this file, the derivations, the lab and the tests.
+//
+//     1  Ground         numbers, errors, randomness, threads      first reading: take parallel_each for a loop,
+//     2  Matrices       one kernel behind every product           and matmul for a product
+//     3  Layers         each with formula, derivation, forward, backward; tested one by one in tests/layers.cpp
+//     4  The model      parameters, the residual block, forward and backward; tests/model.cpp
+//     5  AdamW          the optimizer
+//     6  Text           tokens and batches
+//     7  Sampling       the key-value cache, temperature, top-k, top-p
+//     8  Checkpoints    JSON, safetensors: Hugging Face's directory
+//     9  Options        nanoGPT's names
+//    10  Training       the loop, the log, the plot
+//    11  The commands   train, sample, eval
+//
+//     equation               here                                              test
+//     (T1), (T4), (T5)       layernorm_forward, layernorm_backward             tests/layers.cpp, tests/theorems.cpp
+//     (T2), (T5)             rmsnorm_forward, rmsnorm_backward                 tests/layers.cpp, tests/theorems.cpp
+//     (T3), (T14), (T18)     GPT::half_forward, one line for each wiring       tests/model.cpp
+//     (T8), (T9), (T15), (T19)   GPT::half_backward                            tests/model.cpp
+//     (T6), (T7), (T10) … (T13), (T16), (T17), (T20)     docs/lab.cpp          tests/theorems.cpp
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -41,8 +70,7 @@
 #ifndef NANOGPT_REAL
 #define NANOGPT_REAL float
 #endif
-using real =
-    NANOGPT_REAL;  // float; the tests build this file a second time with double, where finite differences are sharp
+using real = NANOGPT_REAL;   // the tests build this file a second time with double, where finite differences are sharp
 using idx = std::ptrdiff_t;  // sizes and positions, signed so that differences are safe
 using Token = std::int32_t;
 
@@ -109,9 +137,6 @@ class Pool {
         }
     }
     ~Pool() { stop(); }
-    Pool(const Pool&) = delete;
-    Pool& operator=(const Pool&) = delete;
-
     int threads() const { return static_cast<int>(shares_.size()); }
 
     // Calls task(i) once for each i in [0, count), on any thread, and returns when all are done. The first exception is
@@ -216,9 +241,17 @@ template <class Task> void parallel_ranges(idx n, idx length, const Task& task) 
     parallel_for((n + length - 1) / length, [&](idx i) { task(i * length, std::min(n, (i + 1) * length)); });
 }
 
+// task(i) for each i in [0, n), `length` of them at a time.
+template <idx length, class Task> void parallel_each(idx n, const Task& task) {
+    parallel_ranges(n, length, [=](idx begin, idx end) {
+        for (idx i = begin; i < end; i++) task(i);
+    });
+}
+constexpr idx few = 16, many = 8192;  // rows, and single numbers, that make a task worth a thread's while
+
 // Working memory of the calling thread: it grows in the first step and is reused from then on.
-template <int which> real* scratch(idx size) {
-    thread_local std::vector<real> memory;
+template <int which, class T = real> T* scratch(idx size) {
+    thread_local std::vector<T> memory;
     if (static_cast<idx>(memory.size()) < size) memory.resize(static_cast<std::size_t>(size));
     return memory.data();
 }
@@ -281,7 +314,7 @@ template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& 
 //        C                 A               B (a panel: V vectors wide, packed [K][V])
 //     +--+----+         +------+         +--+----+
 //     |  |tile| R   +=  |row...| R   x   |  | k  |      each c_ij sums over k = 0, 1, 2 … in this order, whatever
-//     +--+----+         +------+         +--+----+      the tile or thread: the bits do not depend on how the work is split.
+//     +--+----+         +------+         +--+----+      the tile or the thread: the bits do not depend on them.
 //
 // A transposed operand is the same memory with its two strides exchanged; only packing sees the difference. So this one
 // kernel computes the forward Y = X W, the input's gradient dX = dY Wᵀ and the weight's gradient dW = Xᵀ dY.
@@ -390,13 +423,21 @@ inline Packed pack(real* out, View b, idx K, idx N) {
 // = 0 every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
 template <idx R, idx V> void tile(
     real* c, idx c_row, const real* start, idx start_row, View a, const real* panel, idx width, idx K, idx columns) {
+    real edge[R][V * lanes];
     const bool whole = columns == V * lanes;
-    real edge[V * lanes] = {};
-    Vector acc[R][V] = {};
-    if (start)
-        for (idx r = 0; r < R; r++) {
-            if (!whole) std::copy_n(start + r * start_row, columns, edge);
-            for (idx v = 0; v < V; v++) acc[r][v] = load((whole ? start + r * start_row : edge) + v * lanes);
+    real* out = whole ? c : edge[0];
+    const idx out_row = whole ? c_row : V * lanes;
+    const real* in = start;
+    if (start && !whole) {
+        for (idx r = 0; r < R; r++) std::copy_n(start + r * start_row, columns, edge[r]);
+        in = edge[0], start_row = out_row;
+    }
+    Vector acc[R][V];
+#pragma GCC unroll 8
+    for (idx r = 0; r < R; r++)
+        for (idx v = 0; v < V; v++) {
+            __builtin_prefetch(out + r * out_row + v * lanes, 1);
+            acc[r][v] = in ? load(in + r * start_row + v * lanes) : Vector{};
         }
     for (idx k = 0; k < K; k++, panel += width) {
         Vector b[V];
@@ -405,10 +446,11 @@ template <idx R, idx V> void tile(
         for (idx r = 0; r < R; r++)
             for (idx v = 0; v < V; v++) acc[r][v] += a.data[r * a.row + k * a.col] * b[v];
     }
-    for (idx r = 0; r < R; r++) {
-        for (idx v = 0; v < V; v++) store((whole ? c + r * c_row : edge) + v * lanes, acc[r][v]);
-        if (!whole) std::copy_n(edge, columns, c + r * c_row);
-    }
+#pragma GCC unroll 8
+    for (idx r = 0; r < R; r++)
+        for (idx v = 0; v < V; v++) store(out + r * out_row + v * lanes, acc[r][v]);
+    if (!whole)
+        for (idx r = 0; r < R; r++) std::copy_n(edge[r], columns, c + r * c_row);
 }
 
 // Chooses the largest tile that fits what is left of the rows and the columns.
@@ -433,33 +475,28 @@ inline void multiply(
     }
 }
 
-// A product with a single row, as sampling has them: each weight is used once, so B is read where it lies, row by row.
-inline void multiply_row(real* c, View a, View b, idx N, idx K, const real* start) {
-    const idx slice = round_up((N + pool()->threads() - 1) / pool()->threads(), 16);
-    const auto columns = [=](idx j0, idx j1) {
-        if (b.col == 1) {
-            for (idx j = j0; j < j1; j++) c[j] = start ? start[j] : 0;
-            idx k = 0;
-            for (; k + 8 <= K; k += 8) {
-                const View x = a.from(0, k), w = b.from(k, 0);
-                for (idx j = j0; j < j1; j++) {
-                    real y = c[j];
+// Columns [begin, end) of a product with a single row, a [K], as sampling has them: each weight is used once, so B is
+// read where it lies, along its rows if they are contiguous, else along its columns.
+inline void multiply_row(real* c, View a, View b, idx begin, idx end, idx K, const real* start = nullptr) {
+    if (b.col != 1) {
+        for (idx j = begin; j < end; j++)
+            c[j] =
+                (start ? start[j] : 0) + sum(K, [a, w = b.from(0, j).data](idx k) { return a.data[k * a.col] * w[k]; });
+        return;
+    }
+    for (idx j = begin; j < end; j++) c[j] = start ? start[j] : 0;
+    const auto add = [&]<idx n>(idx k, std::integral_constant<idx, n>) {  // n rows of B at a time
+        const real *x = a.from(0, k).data, *w = b.from(k, 0).data;
+        for (idx j = begin; j < end; j++) {
+            real y = c[j];
 #pragma GCC unroll 8
-                    for (idx u = 0; u < 8; u++) y += x.data[u * x.col] * w.data[u * w.row + j];
-                    c[j] = y;
-                }
-            }
-            for (; k < K; k++)
-                for (idx j = j0; j < j1; j++) c[j] += a.from(0, k).data[0] * b.from(k, j).data[0];
-        } else {
-            for (idx j = j0; j < j1; j++)
-                c[j] = (start ? start[j] : 0) +
-                    sum(K, [x = a, w = b.from(0, j)](idx k) { return x.data[k * x.col] * w.data[k]; });
+            for (idx u = 0; u < n; u++) y += x[u * a.col] * w[u * b.row + j];
+            c[j] = y;
         }
     };
-    if (N * K < 100000)  // a parallel region costs about as much
-        columns(0, N);
-    else parallel_ranges(N, slice, columns);
+    idx k = 0;
+    for (; k + 8 <= K; k += 8) add(k, std::integral_constant<idx, 8>{});
+    for (; k < K; k++) add(k, std::integral_constant<idx, 1>{});
 }
 
 // Packs the rows of a transposed A [M,K] in strips of tile_rows, each stored [K][tile_rows].
@@ -471,11 +508,14 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
 }
 
 // C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
-// itself (it accumulates), a bias (start_row = 0) or nothing. All threads pack a block of B; then each takes strips of A's
-// rows and multiplies them with all of the block. A strip of a transposed A is packed as well, [K][R].
+// itself (it accumulates), a bias (start_row = 0) or nothing. All threads pack a block of B; then each takes strips of
+// A's rows and multiplies them with all of the block. A strip of a transposed A is packed as well, [K][R].
 inline void matmul(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
-    if (M == 1) return multiply_row(c, a, b, N, K, start);
+    if (M == 1) {  // a small one is done before a second thread has begun
+        const idx threads = N * K < 100000 ? 1 : pool()->threads(), slice = round_up((N + threads - 1) / threads, 16);
+        return parallel_ranges(N, slice, [=](idx begin, idx end) { multiply_row(c, a, b, begin, end, K, start); });
+    }
     real* block = scratch<0>(packed_size(std::min(K, k_block), std::min(N, column_block)));
     const idx task_rows = std::min<idx>(128, round_up(M / (4 * pool()->threads()) + 1, tile_rows));
     for (idx j = 0; j < N; j += column_block)
@@ -509,8 +549,6 @@ inline void matmul(
 //
 // B batch, T time, N = B·T rows, C width (n_embd), H query heads, G key and value heads, D width of a head, V
 // vocabulary.
-
-constexpr idx elements_per_task = 8192;  // for layers that treat each number by itself
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Linear: Y = X W + b        X [N,in], W [in,out], b [out], Y [N,out]
@@ -556,17 +594,18 @@ inline void linear_backward(real* dx, Linear dw, const real* dy, const real* x, 
 // ---------------------------------------------------------------------------------------------------------------------
 // LayerNorm (T1)
 //
-//     y_i = γ_i x̂_i + β_i      x̂_i = (x_i − μ) / σ      μ = mean_j x_j      σ = sqrt(mean_j (x_j − μ)² + ε)
+//     y_i = γ_i x̂_i + β_i    x̂_i = (x_i − μ) / σ    μ = mean_j x_j    σ = sqrt(mean_j (x_j − μ)² + ε)
 //
-// Backward. u_i = γ_i dy_i is the gradient that reaches x̂_i. Each x_j acts three times: in its own numerator,
-// through μ with ∂μ/∂x_j = 1/C, and through σ with ∂σ/∂x_j = (x_j − μ) / (C σ) = x̂_j / C. So
+// With γ = 1, β = 0 and ε = 0 it is (T4). Backward. u_i = γ_i dy_i is the gradient that reaches x̂_i. Each x_j
+// acts three times: in its own numerator, through μ with ∂μ/∂x_j = 1/C, and through σ with ∂σ/∂x_j = (x_j
+// − μ) / (C σ) = x̂_j / C. So
 //
 //     dx_j = u_j / σ − Σ_i u_i / (C σ) − x̂_j Σ_i u_i x̂_i / (C σ)
 //          = (u_j − mean_i(u_i) − x̂_j mean_i(u_i x̂_i)) / σ
 //
-// which is J_LN(x)ᵀ u of (T5): what points along 1 or along x̂ is taken out, the rest is scaled by 1/σ (T6). A
-// large activation gets a small gradient: the damping that (T10) lives on. And dγ_i = Σ_n dy_ni x̂_ni, dβ_i = Σ_n
-// dy_ni over the rows.
+// which is J_LN(x)ᵀ u of (T5), with ε in σ: what points along 1 and (but for ε) along x̂ is taken out, the rest
+// is scaled by 1/σ (T6). A large activation gets a small gradient: the damping that (T10) lives on. And dγ_i = Σ_n
+// dy_ni x̂_ni, dβ_i = Σ_n dy_ni over the rows.
 
 struct Gain {
     real* gamma;  // [C]
@@ -575,19 +614,17 @@ struct Gain {
 
 // y, x [N,C]; moments [N,2] keeps each row's mean and 1/σ for the backward.
 inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
-    parallel_ranges(N, 16, [=](idx n0, idx n1) {
-        for (idx n = n0; n < n1; n++) {
-            const real* xn = x + n * C;
-            real* yn = y + n * C;
-            const real mean = sum(C, [=](idx i) { return xn[i]; }) / real(C);
-            const real variance = sum(C, [=](idx i) { return (xn[i] - mean) * (xn[i] - mean); }) / real(C);
-            const real rstd = 1 / std::sqrt(variance + eps);
-            for (idx i = 0; i < C; i++) yn[i] = gain.gamma[i] * ((xn[i] - mean) * rstd);
-            if (gain.beta)
-                for (idx i = 0; i < C; i++) yn[i] += gain.beta[i];
-            moments[2 * n] = mean;
-            moments[2 * n + 1] = rstd;
-        }
+    parallel_each<few>(N, [=](idx n) {
+        const real* xn = x + n * C;
+        real* yn = y + n * C;
+        const real mean = sum(C, [=](idx i) { return xn[i]; }) / real(C);
+        const real variance = sum(C, [=](idx i) { return (xn[i] - mean) * (xn[i] - mean); }) / real(C);
+        const real rstd = 1 / std::sqrt(variance + eps);
+        for (idx i = 0; i < C; i++) yn[i] = gain.gamma[i] * ((xn[i] - mean) * rstd);
+        if (gain.beta)
+            for (idx i = 0; i < C; i++) yn[i] += gain.beta[i];
+        moments[2 * n] = mean;
+        moments[2 * n + 1] = rstd;
     });
 }
 
@@ -640,14 +677,11 @@ inline void layernorm_backward(
 
 // y, x [N,C]; moments [N,2] keeps 1/r in the second place.
 inline void rmsnorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
-    parallel_ranges(N, 16, [=](idx n0, idx n1) {
-        for (idx n = n0; n < n1; n++) {
-            const real* xn = x + n * C;
-            real* yn = y + n * C;
-            const real rrms = 1 / std::sqrt(sum(C, [=](idx i) { return xn[i] * xn[i]; }) / real(C) + eps);
-            for (idx i = 0; i < C; i++) yn[i] = gain.gamma[i] * (xn[i] * rrms);
-            moments[2 * n + 1] = rrms;
-        }
+    parallel_each<few>(N, [=](idx n) {
+        const real* xn = x + n * C;
+        const real rrms = 1 / std::sqrt(sum(C, [=](idx i) { return xn[i] * xn[i]; }) / real(C) + eps);
+        for (idx i = 0; i < C; i++) y[n * C + i] = gain.gamma[i] * (xn[i] * rrms);
+        moments[2 * n + 1] = rrms;
     });
 }
 
@@ -680,12 +714,10 @@ inline void rmsnorm_backward(
 // x [N,C]; wte [V,C]; wpe [T,C] or null.
 inline void embedding_forward(
     real* x, const Token* tokens, const real* wte, const real* wpe, idx B, idx T, idx from, idx C) {
-    parallel_ranges(B * T, 64, [=](idx n0, idx n1) {
-        for (idx n = n0; n < n1; n++) {
-            if (n % T < from) continue;
-            const real *token = wte + tokens[n] * C, *position = wpe + n % T * C;
-            for (idx c = 0; c < C; c++) x[n * C + c] = wpe ? token[c] + position[c] : token[c];
-        }
+    parallel_each<few>(B * T, [=](idx n) {
+        if (n % T < from) return;
+        const real *token = wte + tokens[n] * C, *position = wpe + n % T * C;
+        for (idx c = 0; c < C; c++) x[n * C + c] = wpe ? token[c] + position[c] : token[c];
     });
 }
 
@@ -740,17 +772,15 @@ inline void rope_table(real* table, idx T, idx D, double base) {
 
 // Turns the queries and keys of qkv in place, from time `from` on; direction 1 forward, -1 backward.
 inline void rope(real* qkv, const real* table, int direction, Heads s, idx from) {
-    parallel_ranges(s.B * s.T, 16, [=](idx n0, idx n1) {
-        for (idx n = n0; n < n1; n++) {
-            const real* turn = table + n % s.T * s.D;
-            if (n % s.T < from) continue;
-            for (idx h = 0; h < s.H + s.G; h++) {
-                real *a = qkv + n * s.row() + h * s.D, *b = a + s.D / 2;
-                for (idx i = 0; i < s.D / 2; i++) {
-                    const real c = turn[2 * i], si = real(direction) * turn[2 * i + 1], ai = a[i], bi = b[i];
-                    a[i] = ai * c - bi * si;
-                    b[i] = bi * c + ai * si;
-                }
+    parallel_each<few>(s.B * s.T, [=](idx n) {
+        if (n % s.T < from) return;
+        const real* turn = table + n % s.T * s.D;
+        for (idx h = 0; h < s.H + s.G; h++) {
+            real *a = qkv + n * s.row() + h * s.D, *b = a + s.D / 2;
+            for (idx i = 0; i < s.D / 2; i++) {
+                const real cos = turn[2 * i], sin = real(direction) * turn[2 * i + 1], ai = a[i], bi = b[i];
+                a[i] = ai * cos - bi * sin;
+                b[i] = bi * cos + ai * sin;
             }
         }
     });
@@ -773,9 +803,7 @@ struct Dropout {
 
 // y, x [count]; y may be x. Serves as its own backward, with dx for y and dy for x.
 inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
-    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
-        for (idx i = i0; i < i1; i++) y[i] = drop.mask(i) * x[i];
-    });
+    parallel_each<many>(count, [=](idx i) { y[i] = drop.mask(i) * x[i]; });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -804,8 +832,8 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 
 constexpr idx query_block = 32;
 
-// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes e^(scale (s - max)), and 0
-// beyond them. Returns the sum and the log-sum-exp of scale s.
+// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes e^(scale (s - max)),
+// and 0 beyond them. Returns the sum and the log-sum-exp of scale s.
 inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real scale) {
     std::fill(s + visible, s + padded, -std::numeric_limits<real>::infinity());
     const real top = maximum(s, padded);
@@ -819,14 +847,14 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
     const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
-        const idx b = task / s.G, g = task % s.G;
-        const real *queries = qkv + b * T * row, *keys = queries + (s.H + g) * D, *values = keys + s.G * D;
-        const idx block = std::min(query_block, T - from);
+        const idx b = task / s.G, g = task % s.G, block = std::min(query_block, T - from);
+        const real* queries = qkv + b * T * row;
+        const View keys = rows_of(queries + (s.H + g) * D, row), values = rows_of(keys.data + s.G * D, row);
         real *p = scratch<0>(block * width), total[query_block];
         Packed packed_keys{}, packed_values{};
-        if (block > 1) {
-            packed_keys = pack(scratch<1>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
-            packed_values = pack(scratch<2>(packed_size(T, D)), rows_of(values, row), T, D);
+        if (block > 1) {  // one row alone is not worth it
+            packed_keys = pack(scratch<1>(packed_size(D, T)), transposed(keys), D, T);
+            packed_values = pack(scratch<2>(packed_size(T, D)), values, T, D);
         }
         for (idx h = g * (s.H / s.G); h < (g + 1) * (s.H / s.G); h++)
             for (idx i0 = from; i0 < T; i0 += block) {
@@ -834,27 +862,18 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
                 const View q = rows_of(queries + i0 * row + h * D, row);
                 real* o = out + ((b * T + i0) * s.H + h) * D;
                 if (block > 1) multiply(p, width, q, packed_keys, rows, visible, D);
-                else
-                    for (idx j = 0; j < visible; j++)
-                        p[j] = sum(D, [=, k = keys + j * row](idx d) { return q.data[d] * k[d]; });
-                for (idx i = i0; i < visible; i++) {
-                    real* pi = p + (i - i0) * width;
-                    std::tie(total[i - i0], lse[(b * T + i) * s.H + h]) =
-                        softmax_row(pi, i + 1, round_up(visible, 16), scale);
-                    if (drop)
-                        for (idx j = 0; j <= i; j++) pi[j] *= drop->mask(((b * s.H + h) * T + i) * T + j);
-                }
-                if (block > 1) {
-                    multiply(o, s.H * D, rows_of(p, width), packed_values, rows, D, visible);
-                } else {
-                    std::fill_n(o, D, real(0));
-                    for (idx j = 0; j < visible; j++)
-                        for (idx d = 0; d < D; d++) o[d] += p[j] * values[j * row + d];
-                }
+                else multiply_row(p, q, transposed(keys), 0, visible, D);
                 for (idx r = 0; r < rows; r++) {
-                    const real share = 1 / total[r];
-                    for (idx d = 0; d < D; d++) o[r * s.H * D + d] *= share;
+                    const idx i = i0 + r, row_of_all = (b * T + i) * s.H + h;
+                    real* pr = p + r * width;
+                    std::tie(total[r], lse[row_of_all]) = softmax_row(pr, i + 1, round_up(visible, 16), scale);
+                    if (drop)
+                        for (idx j = 0; j <= i; j++) pr[j] *= drop->mask(((b * s.H + h) * T + i) * T + j);
                 }
+                if (block > 1) multiply(o, s.H * D, rows_of(p, width), packed_values, rows, D, visible);
+                else multiply_row(o, rows_of(p, width), values, 0, D, visible);
+                for (idx r = 0; r < rows; r++)
+                    for (idx d = 0; d < D; d++) o[r * s.H * D + d] /= total[r];
             }
     });
 }
@@ -873,7 +892,7 @@ inline void attention_backward(
             std::fill_n(dvalues + t * row, D, real(0));
         }
         real *p = scratch<0>(block * width), *ds = scratch<1>(block * width),
-             *few = scratch<2>(2 * packed_size(block, D));
+             *rows_packed = scratch<2>(2 * packed_size(block, D));
         const Packed kt = pack(scratch<3>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
         const Packed vt = pack(scratch<4>(packed_size(D, T)), transposed(rows_of(values, row)), D, T);
         const Packed k = pack(scratch<5>(packed_size(T, D)), rows_of(keys, row), T, D);
@@ -903,9 +922,9 @@ inline void attention_backward(
                     }
                 }
                 multiply(dqueries + i0 * row + h * D, row, rows_of(ds, width), k, rows, D, visible);
-                const Packed packed_q = pack(few, q, rows, D);
+                const Packed packed_q = pack(rows_packed, q, rows, D);
                 multiply(dkeys, row, transposed(rows_of(ds, width)), packed_q, visible, D, rows, dkeys, row);
-                const Packed packed_do = pack(few + packed_size(block, D), d_o, rows, D);
+                const Packed packed_do = pack(rows_packed + packed_size(block, D), d_o, rows, D);
                 multiply(dvalues, row, transposed(rows_of(p, width)), packed_do, visible, D, rows, dvalues, row);
             }
     });
@@ -922,23 +941,19 @@ inline void attention_backward(
 
 constexpr real gelu_scale = real(2 * 0.79788456080286535588), gelu_cubic = real(0.044715);
 
+[[gnu::always_inline]] inline real gelu_gate(real x) { return sigmoid(gelu_scale * (x + gelu_cubic * x * x * x)); }
+
 // y, x [count].
 inline void gelu_forward(real* y, const real* x, idx count) {
-    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
-        for (idx i = i0; i < i1; i++) y[i] = x[i] * sigmoid(gelu_scale * (x[i] + gelu_cubic * x[i] * x[i] * x[i]));
-    });
+    parallel_each<many>(count, [=](idx i) { y[i] = x[i] * gelu_gate(x[i]); });
 }
 
 // Both are written over: dx takes the place of x; y, which the next layer's weight gradient needs again, that of dy.
 inline void gelu_backward(real* x, real* dy, idx count) {
-    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
-        for (idx i = i0; i < i1; i++) {
-            const real s = sigmoid(gelu_scale * (x[i] + gelu_cubic * x[i] * x[i] * x[i]));
-            const real slope = gelu_scale * (1 + 3 * gelu_cubic * x[i] * x[i]);
-            const real y = x[i] * s;
-            x[i] = dy[i] * (s + y * (1 - s) * slope);
-            dy[i] = y;
-        }
+    parallel_each<many>(count, [=](idx i) {
+        const real s = gelu_gate(x[i]), y = x[i] * s, slope = gelu_scale * (1 + 3 * gelu_cubic * x[i] * x[i]);
+        x[i] = dy[i] * (s + y * (1 - s) * slope);
+        dy[i] = y;
     });
 }
 
@@ -950,25 +965,21 @@ inline void gelu_backward(real* x, real* dy, idx count) {
 //     du = dy silu(g)        dg = dy u (σ + g σ (1 − σ))
 
 inline void swiglu_forward(real* y, const real* x, idx N, idx F) {
-    parallel_ranges(N, 16, [=](idx n0, idx n1) {
-        for (idx n = n0; n < n1; n++) {
-            const real *g = x + n * 2 * F, *u = g + F;
-            for (idx i = 0; i < F; i++) y[n * F + i] = g[i] * sigmoid(g[i]) * u[i];
-        }
+    parallel_each<few>(N, [=](idx n) {
+        const real *g = x + n * 2 * F, *u = g + F;
+        for (idx i = 0; i < F; i++) y[n * F + i] = g[i] * sigmoid(g[i]) * u[i];
     });
 }
 
 // dx takes the place of x, y that of dy.
 inline void swiglu_backward(real* x, real* dy, idx N, idx F) {
-    parallel_ranges(N, 16, [=](idx n0, idx n1) {
-        for (idx n = n0; n < n1; n++) {
-            real *g = x + n * 2 * F, *u = g + F, *d = dy + n * F;
-            for (idx i = 0; i < F; i++) {
-                const real s = sigmoid(g[i]), silu = g[i] * s, y = silu * u[i];
-                g[i] = d[i] * u[i] * (s + silu * (1 - s));
-                u[i] = d[i] * silu;
-                d[i] = y;
-            }
+    parallel_each<few>(N, [=](idx n) {
+        real *g = x + n * 2 * F, *u = g + F, *d = dy + n * F;
+        for (idx i = 0; i < F; i++) {
+            const real s = sigmoid(g[i]), silu = g[i] * s, y = silu * u[i];
+            g[i] = d[i] * u[i] * (s + silu * (1 - s));
+            u[i] = d[i] * silu;
+            d[i] = y;
         }
     });
 }
@@ -978,16 +989,12 @@ inline void swiglu_backward(real* x, real* dy, idx N, idx F) {
 // (T19).
 
 inline void residual_forward(real* y, const real* x, const real* f, idx count) {
-    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
-        for (idx i = i0; i < i1; i++) y[i] = x[i] + f[i];
-    });
+    parallel_each<many>(count, [=](idx i) { y[i] = x[i] + f[i]; });
 }
 
 // Adds to dx, where the residual path's gradient stands, what comes back from the branch.
 inline void residual_backward(real* dx, const real* df, idx count) {
-    parallel_ranges(count, elements_per_task, [=](idx i0, idx i1) {
-        for (idx i = i0; i < i1; i++) dx[i] += df[i];
-    });
+    parallel_each<many>(count, [=](idx i) { dx[i] += df[i]; });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1003,17 +1010,14 @@ inline void residual_backward(real* dx, const real* df, idx count) {
 // losses [N] gets each row's −log p; logits [N,V] become their gradients, times `weight` (1/N for the mean) unless
 // that is 0.
 inline void cross_entropy(real* losses, real* logits, const Token* targets, real weight, idx N, idx V) {
-    parallel_ranges(N, 4, [=](idx n0, idx n1) {
-        for (idx n = n0; n < n1; n++) {
-            real* z = logits + n * V;
-            const real top = maximum(z, V);
-            const real total = sum(V, [=](idx v) { return exp_real(z[v] - top); });
-            losses[n] = top + std::log(total) - z[targets[n]];
-            if (weight == 0) continue;
-            const real factor = weight / total;
-            for (idx v = 0; v < V; v++) z[v] = exp_real(z[v] - top) * factor;
-            z[targets[n]] -= weight;
-        }
+    parallel_each<4>(N, [=](idx n) {
+        real* z = logits + n * V;
+        const real top = maximum(z, V), total = sum(V, [=](idx v) { return exp_real(z[v] - top); });
+        losses[n] = top + std::log(total) - z[targets[n]];
+        if (weight == 0) return;
+        const real factor = weight / total;
+        for (idx v = 0; v < V; v++) z[v] = exp_real(z[v] - top) * factor;
+        z[targets[n]] -= weight;
     });
 }
 
@@ -1115,8 +1119,8 @@ struct Block {
 struct Parameters {
     Memory memory;
     std::vector<Tensor> tensors;
-    real *wte = nullptr, *wpe = nullptr,
-         *head = nullptr;  // [V,C]; [block_size,C] if positions are learned; [V,C] unless tied
+    real *wte = nullptr, *head = nullptr;  // [V,C]; the head is null if it is tied to wte
+    real* wpe = nullptr;                   // [block_size,C] if positions are learned
     std::vector<Block> blocks;
     Gain final_norm{};
 
@@ -1136,8 +1140,8 @@ struct Parameters {
             if (c.norm == Norm::layer && c.bias) vector(name + ".bias", gain.beta, c.C(), 0);
         };
         const bool norms = c.wiring == Wiring::pre || c.wiring == Wiring::post;
-        const double std = 0.02,
-                     branch_end = std / std::sqrt(2.0 * c.n_layer);  // 2L branches add up on the residual path
+        // 2L branches add up on the residual path: their last matrices start so small that (T7)'s sum stays the same.
+        const double std = 0.02, branch_end = std / std::sqrt(2.0 * c.n_layer);
         matrix("wte.weight", wte, c.vocab_size, c.C(), std);
         if (c.pos == Position::learned) matrix("wpe.weight", wpe, c.block_size, c.C(), std);
         for (std::size_t l = 0; l < blocks.size(); l++) {
@@ -1158,10 +1162,8 @@ struct Parameters {
         for (std::size_t i = 0; i < tensors.size(); i++) {
             const Tensor& t = tensors[i];
             const Random random(seed, Purpose::init, i);
-            parallel_ranges(t.size(), elements_per_task, [&](idx begin, idx end) {
-                for (idx j = begin; j < end; j++)
-                    memory.data()[t.offset + j] = real(t.rows ? t.start * random.normal(j) : t.start);
-            });
+            real* to = memory.data() + t.offset;
+            parallel_each<many>(t.size(), [&](idx j) { to[j] = real(t.rows ? t.start * random.normal(j) : t.start); });
         }
     }
 
@@ -1280,14 +1282,14 @@ class GPT {
         real* dout = c.final_norm ? branch_ : dx_;
         matmul(dout, C, rows_of(logits_, V), rows_of(head(weights), C), N, C, V);
         matmul(head(gradients), C, transposed(rows_of(logits_, V)), rows_of(out, C), V, C, N, head(gradients), C);
-        if (c.final_norm) {
+        if (c.final_norm) {  // its 1/σ is what makes the gradient below independent of the depth (T13)
             std::fill_n(dx_, N * C, real(0));
             norm_backward(dx_, gradients.final_norm, branch_, x(2 * L), of(moments_, 2 * L), weights.final_norm);
         }
         if (on_gradient) on_gradient(2 * L, dx_);
         for (idx l = L - 1; l >= 0; l--) {
-            const Block &w = weights.blocks[static_cast<std::size_t>(l)],
-                        &dw = gradients.blocks[static_cast<std::size_t>(l)];
+            const auto i = static_cast<std::size_t>(l);
+            const Block &w = weights.blocks[i], &dw = gradients.blocks[i];
             half_backward(2 * l + 1, w.norm_2, dw.norm_2,
                 [&](real* din, const real* dy, const real* in) { mlp_backward_branch(din, dy, in, w, dw, l); });
             half_backward(2 * l, w.norm_1, dw.norm_1,
@@ -1318,7 +1320,9 @@ class GPT {
         }
     }
 
-    // dLoss/dx(k+1), in dx_, becomes dLoss/dx(k).
+    // dLoss/dx(k+1), in dx_, becomes dLoss/dx(k): one factor of (T8). With J_f and J the Jacobians of branch and norm,
+    //
+    //     pre  g + Jᵀ J_fᵀ g (T9)   post  h + J_fᵀ h, h = Jᵀ g   none  g + J_fᵀ g (T15)   plain  J_fᵀ g
     template <class BranchBackward>
     void half_backward(idx k, Gain gain, Gain dgain, const BranchBackward& branch_backward) {
         const idx N = B_ * T_, C = config.C();
@@ -1371,8 +1375,8 @@ class GPT {
         linear_forward(y, act_, w.out, rows, F, C);
     }
 
-    // The activation's backward puts the gradient of the inner values in their place, and its output, which is not kept, in
-    // the place of its gradient.
+    // The activation's backward puts the gradient of the inner values in their place, and its output, which is not
+    // kept, in the place of its gradient.
     void mlp_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
         const idx C = config.C(), F = config.F(), fc = config.fc(), N = B_ * T_;
         linear_backward_input(act_, dy, w.out, N, F, C);
@@ -1414,8 +1418,7 @@ class GPT {
 
     Use use_;
     Memory memory_;
-    std::vector<real*> x_, moments_, sums_, qkv_, attended_, lse_,
-        fc_;  // per branch or per layer; inputs of the norms if post
+    std::vector<real*> x_, moments_, sums_, qkv_, attended_, lse_, fc_;  // by branch or by layer
     real *normed_ = nullptr, *branch_ = nullptr, *act_ = nullptr, *logits_ = nullptr, *losses_ = nullptr;
     real *sinusoids_ = nullptr, *turns_ = nullptr;
     real *dx_ = nullptr, *dqkv_ = nullptr, *dsum_ = nullptr, *masked_ = nullptr;
@@ -1448,35 +1451,32 @@ struct AdamW {
     // they are at hand.
     void update(Parameters& weights, Parameters& gradients, double lr, double scale, std::int64_t t) {
         const real b1 = real(beta1), b2 = real(beta2), epsilon = real(eps), clip = real(scale);
-        const real step = real(lr / (1 - std::pow(beta1, double(t)))),
-                   unbias = real(1 / std::sqrt(1 - std::pow(beta2, double(t))));
+        const real step = real(lr / (1 - std::pow(beta1, double(t))));            // m̂ and v̂ are made
+        const real unbias = real(1 / std::sqrt(1 - std::pow(beta2, double(t))));  // with these two factors
         for (const Tensor& tensor : weights.tensors) {
             const real keep = real(1 - (tensor.rows ? lr * weight_decay : 0));
             real *w = weights.memory.data() + tensor.offset, *g = gradients.memory.data() + tensor.offset;
             real *mt = m + tensor.offset, *vt = v + tensor.offset;
-            parallel_ranges(tensor.size(), elements_per_task, [=](idx begin, idx end) {
-                for (idx i = begin; i < end; i++) {
-                    const real gi = clip * g[i];
-                    mt[i] = b1 * mt[i] + (1 - b1) * gi;
-                    vt[i] = b2 * vt[i] + (1 - b2) * gi * gi;
-                    w[i] = keep * w[i] - step * mt[i] / (std::sqrt(vt[i]) * unbias + epsilon);
-                    g[i] = 0;
-                }
+            parallel_each<many>(tensor.size(), [=](idx i) {
+                const real gi = clip * g[i];
+                mt[i] = b1 * mt[i] + (1 - b1) * gi;
+                vt[i] = b2 * vt[i] + (1 - b2) * gi * gi;
+                w[i] = keep * w[i] - step * mt[i] / (std::sqrt(vt[i]) * unbias + epsilon);
+                g[i] = 0;
             });
         }
     }
 };
 
-// ||g||₂ over all parameters, in double, over pieces of a fixed length added in order.
+// ||g||₂ over all parameters: the squares of pieces of a fixed length, added in order and in double.
 inline double gradient_norm(const Parameters& gradients) {
     const real* g = gradients.memory.data();
-    const idx n = gradients.memory.size();
-    std::vector<double> squares(static_cast<std::size_t>((n + elements_per_task - 1) / elements_per_task));
-    parallel_ranges(n, elements_per_task, [&](idx begin, idx end) {
-        squares[static_cast<std::size_t>(begin / elements_per_task)] =
-            double(sum(end - begin, [=](idx i) { return g[begin + i] * g[begin + i]; }));
+    const idx n = gradients.memory.size(), pieces = (n + many - 1) / many;
+    double* squares = scratch<0, double>(pieces);
+    parallel_ranges(n, many, [=](idx begin, idx end) {
+        squares[begin / many] = double(sum(end - begin, [=](idx i) { return g[begin + i] * g[begin + i]; }));
     });
-    return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+    return std::sqrt(std::accumulate(squares, squares + pieces, 0.0));
 }
 
 // The factor that brings a gradient of this norm down to `limit`; 1 if it is within it, or if the limit is 0.
@@ -1525,20 +1525,16 @@ inline std::string utf8(char32_t c) {
 inline char32_t next_code_point(std::string_view s, std::size_t& i, std::string_view source) {
     const auto at = [&](std::size_t k) { return static_cast<unsigned char>(s[k]); };
     const unsigned char first = at(i);
-    const std::size_t length = first < 0x80 ? 1
-        : first < 0xC2                      ? 0
-        : first < 0xE0                      ? 2
-        : first < 0xF0                      ? 3
-        : first < 0xF5                      ? 4
-                                            : 0;
+    const bool lead = first >= 0xC2 && first <= 0xF4;
+    const std::size_t length = first < 0x80 ? 1 : !lead ? 0 : 2u + (first >= 0xE0) + (first >= 0xF0);
     char32_t c = length < 2 ? first : first & (0x7Fu >> length);
     bool good = length > 0 && i + length <= s.size();
     for (std::size_t k = 1; good && k < length; k++) {
         good = (at(i + k) & 0xC0) == 0x80;
         c = c << 6 | (at(i + k) & 0x3Fu);
     }
-    if (!good || (length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || (c >= 0xD800 && c < 0xE000) ||
-        c > 0x10FFFF)
+    const bool overlong = (length == 3 && c < 0x800) || (length == 4 && c < 0x10000);
+    if (!good || overlong || (c >= 0xD800 && c < 0xE000) || c > 0x10FFFF)
         throw Error(source, " is not UTF-8 at byte ", i, " (value ", int{first},
             "); convert it, for example with iconv -t UTF-8");
     i += length;

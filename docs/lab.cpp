@@ -64,7 +64,7 @@ struct Run {
     std::string name;
     std::vector<double> loss, norm;     // by iteration
     std::vector<double> before, after;  // σ_k² by branch
-    int diverged = -1;                  // the iteration at which the loss or the gradient overflowed
+    int diverged = -1;                  // the iteration from which the loss stayed ten times a guess's, or overflowed
 
     double last_loss() const {  // mean of the last 20
         const auto n = std::min<std::size_t>(20, loss.size());
@@ -459,7 +459,8 @@ inline Experiment Lab::residual() {
 // ---------------------------------------------------------------------------------------------------------------------
 // training: what becomes of the wirings
 //
-// Real runs in float: AdamW, warm-up and cosine, gradient clipping. A run ends where its loss or gradient overflows.
+// Real runs in float: AdamW, warm-up and cosine, gradient clipping. A run diverges where its loss leaves
+// for more than ten times that of a guess, or where it or the gradient overflows; then it ends.
 // ---------------------------------------------------------------------------------------------------------------------
 
 inline const Run& Lab::train(const std::string& name, Wiring wiring, bool final_norm, Norm norm) {
@@ -495,13 +496,14 @@ inline const Run& Lab::train(const std::string& name, Wiring wiring, bool final_
         run.loss.push_back(gpt.loss(batch.targets.data(), 1));
         gpt.backward(batch.inputs.data());
         run.norm.push_back(single::gradient_norm(gpt.gradients));
-        if (!std::isfinite(run.loss.back()) || !std::isfinite(run.norm.back())) {
-            run.diverged = i;
-            break;
-        }
+        const bool finite = std::isfinite(run.loss.back()) && std::isfinite(run.norm.back());
+        if (run.diverged < 0 && !(finite && run.loss.back() < 10 * std::log(c.vocab_size))) run.diverged = i;
+        if (!finite) break;
         const double rate = single::scheduled_rate(i, o.learning_rate, o.learning_rate / 10, o.warmup_iters, o.iters);
         adam.update(gpt.weights, gpt.gradients, rate, single::clip_factor(run.norm.back(), o.grad_clip), i + 1);
     }
+    if (std::isfinite(run.norm.back()) && run.last_loss() < 10 * std::log(c.vocab_size))
+        run.diverged = -1;  // it came back
     run.after = look();
     return runs_.emplace(name, std::move(run)).first->second;
 }
@@ -515,23 +517,23 @@ inline Experiment Lab::training() {
     const std::string setting = text(o.train_depth, " blocks, ", o.n_embd, " wide");
     Figure loss{"training", text("Training loss, ", setting), "iteration", "loss (nats per token)", false, false,
         {"Pre-LN learns, with either norm. Post-LN (at this rate and warm-up) and the plain network learn the "
-         "frequencies of the characters and no more. Without norms float's range ends first: at the first iteration, "
-         "or with a final norm a few later. Each run is named with its last loss, or with the iteration at which its "
-         "loss or gradient left float's range (∞).",
-            "Pre-LN "
-            "无论用哪种归一化都能学习。Post-LN（在此学习率与预热下）和普通网络只学到字符频率。没有归一化时，float "
-            "的数值范围先被耗尽：第一步就溢出，加末端归一化也只多撑几步。图例给出每次训练的末段损失，或损失、梯度超出 "
-            "float 范围 (∞) 的迭代步。"}};
+         "frequencies of the characters and no more. Without norms the loss is far "
+         "beyond a guess's from the first iteration on, or the gradient overflows float; a final norm alone does not "
+         "save such a network. Each run is named with its last loss, or with the iteration at which it diverged (✗).",
+            "Pre-LN 无论用哪种归一化都能学习。Post-LN（在此学习率与预热下）和普通网络只学到字符频率。"
+            "没有归一化时，损失从第一步起就远差于随机猜测，或梯度溢出 float；仅加末端归一化救不了这样的网络。"
+            "图例给出每次训练的末段损失，或发散的迭代步 (✗)。"}};
     Figure norm{"training-gradients", text("Gradient norm of all weights, ", setting), "iteration",
         "‖∂Loss/∂w‖ before clipping", false, true,
-        {"The runs that end do so in the gradient: it overflows float.", "中断的训练都断在梯度上：它溢出了 float。"}};
+        {"Before clipping to --grad_clip. Where a line is missing, the gradient overflowed float.",
+            "按 --grad_clip 截断之前。缺少曲线之处，梯度已溢出 float。"}};
     for (const auto& [name, wiring, final_norm, kind] :
         {std::tuple{"pre, LayerNorm", Wiring::pre, true, Norm::layer}, {"pre, RMSNorm", Wiring::pre, true, Norm::rms},
             {"post", Wiring::post, false, Norm::layer}, {"plain", Wiring::plain, false, Norm::layer},
             {"none, final", Wiring::none, true, Norm::layer}, {"none", Wiring::none, false, Norm::layer}}) {
         const Run& run = train(name, wiring, final_norm, kind);
         char end[64];
-        if (run.diverged >= 0) std::snprintf(end, sizeof end, "∞ at %d", run.diverged);
+        if (run.diverged >= 0) std::snprintf(end, sizeof end, "✗ at %d", run.diverged);
         else std::snprintf(end, sizeof end, "%.2f", run.last_loss());
         Curve losses{text(name, ": ", end), ""}, norms{losses.name, ""};
         // Means of ten iterations; losses of 10 and more are off the scale.
@@ -545,10 +547,14 @@ inline Experiment Lab::training() {
             if (mean(run.loss) < 10) losses.points.push_back({x, nothing, mean(run.loss)});
             norms.points.push_back({x, nothing, mean(run.norm)});
         }
-        losses.remark = run.diverged < 0
-            ? text(name, ": ", run.loss.front(), " at first, ", end, " over the last 20 iterations")
-            : text(name, ": DIVERGED at iteration ", run.diverged, ": loss ", run.loss.back(), ", gradient norm ",
-                  run.norm.back());
+        losses.remark = text(name, ": ", number(run.loss.front()), " at first, ",
+            number(*std::max_element(run.loss.begin(), run.loss.end())), " at most, ", number(run.last_loss()),
+            " at last");
+        if (run.diverged >= 0) {
+            const auto at = static_cast<std::size_t>(run.diverged);
+            losses.remark += text("; DIVERGED at iteration ", at, ": loss ", number(run.loss[at]), ", gradient norm ",
+                number(run.norm[at]));
+        }
         loss.curves.push_back(std::move(losses));
         norm.curves.push_back(std::move(norms));
     }

@@ -69,13 +69,13 @@ stage g++ compile g++
 stage clang++ compile clang++
 stage libc++ compile clang++ -stdlib=libc++
 # Without -march=native: other tiles, another number of lanes. This is also where the slow fault tests run.
-stage portable tests portable g++ -Werror
+stage portable tests portable g++ -Werror -E '^docs$'
 stage faults bash tests/faults.sh build/check/portable/nanogpt all
 stage kills bash tests/resume.sh build/check/portable/nanogpt 50
 stage numpy numpy
-stage clang tests clang clang++ "-march=native -Werror"
+stage clang tests clang clang++ "-march=native -Werror" -E '^docs$'
 stage clang-libc++ tests libc++ clang++ "-stdlib=libc++ -march=native -Werror" -R '^(text|checkpoint|model|training|command_line)$'
-stage address tests address g++ "-O1 -g -march=native -fsanitize=address,undefined -fno-sanitize-recover=all" -E '^faults$'
+stage address tests address g++ "-O1 -g -march=native -fsanitize=address,undefined -fno-sanitize-recover=all" -E '^(docs|faults)$'
 stage thread tests thread clang++ "-O1 -g -march=native -fsanitize=thread" -R '^(training|command_line)$'
 stage arm64 arm64 -R '^(text|checkpoint|model|command_line)$'
 stage fuzz bash tests/fuzz.sh 5
