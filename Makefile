@@ -26,7 +26,7 @@ build/fables: data/fables.cpp
 	@mkdir -p build
 	$(BUILD) $< -o $@
 
-build/lab: docs/lab.cpp nanogpt.cpp Makefile
+build/lab: docs/lab.cpp docs/lab.h nanogpt.cpp Makefile
 	@mkdir -p build
 	$(BUILD) $< -o $@
 

@@ -822,9 +822,10 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 // Backward, from do_i. Through the weighted mean: dv_j = Σ_i m_ij p_ij do_i and dp_ij = m_ij do_i · v_j. Through the
 // softmax, whose Jacobian is ∂p_ij/∂s_ij' = p_ij (δ_jj' − p_ij'):
 //
-//     ds_ij = p_ij (dp_ij − Σ_j' p_ij' dp_ij') = p_ij (dp_ij − do_i · o_i)
+//     ds_ij = p_ij (dp_ij − Σ_j' p_ij' dp_ij')
 //
-// as Σ_j' p_ij' dp_ij' = Σ_j' m_ij' p_ij' do_i · v_j' = do_i · o_i. And through the product:
+// The sum equals do_i · o_i, which would be shorter; but that is rounded in another way, and where one p is nearly 1 the
+// difference of two equal numbers would be left with the error of both. And through the product:
 //
 //     dq_i = Σ_j ds_ij k_j / √D        dk_j = Σ_i ds_ij q_i / √D
 //
@@ -878,10 +879,10 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
     });
 }
 
-// dqkv [B, T, (H + 2G) D] from dout, out [B,T,H*D] and lse [B,T,H].
+// dqkv [B, T, (H + 2G) D] from dout [B,T,H*D] and lse [B,T,H].
 inline void attention_backward(
-    real* dqkv, const real* dout, const real* out, const real* lse, const real* qkv, Heads s, const Dropout* drop) {
-    const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16), out_row = s.H * D;
+    real* dqkv, const real* dout, const real* lse, const real* qkv, Heads s, const Dropout* drop) {
+    const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
         const idx b = task / s.G, g = task % s.G, block = std::min(query_block, T);
@@ -900,26 +901,20 @@ inline void attention_backward(
             for (idx i0 = 0; i0 < T; i0 += block) {
                 const idx rows = std::min(block, T - i0), visible = i0 + rows, padded = round_up(visible, 16);
                 const View q = rows_of(queries + i0 * row + h * D, row);
-                const View o = rows_of(out + (b * T + i0) * out_row + h * D, out_row);
-                const View d_o = rows_of(dout + (b * T + i0) * out_row + h * D, out_row);
-                multiply(p, width, q, kt, rows, visible, D);     // s_ij, and
-                multiply(ds, width, d_o, vt, rows, visible, D);  // do_i · v_j, made into m p and ds / √D row by row:
+                const View d_o = rows_of(dout + ((b * T + i0) * s.H + h) * D, s.H * D);
+                multiply(p, width, q, kt, rows, visible, D);     // q_i · k_j and
+                multiply(ds, width, d_o, vt, rows, visible, D);  // do_i · v_j become m p and ds / √D, row by row:
                 for (idx i = i0; i < visible; i++) {
                     real *pi = p + (i - i0) * width, *dsi = ds + (i - i0) * width;
-                    const real *oi = o.from(i - i0, 0).data, *doi = d_o.from(i - i0, 0).data;
-                    const real l = lse[(b * T + i) * s.H + h], along = sum(D, [=](idx d) { return doi[d] * oi[d]; });
+                    const idx first = ((b * s.H + h) * T + i) * T;
+                    const real l = lse[(b * T + i) * s.H + h];
                     std::fill(pi + i + 1, pi + padded, -std::numeric_limits<real>::infinity());
+                    std::fill(dsi + i + 1, dsi + padded, real(0));
                     for (idx j = 0; j < padded; j++) pi[j] = exp_real(scale * pi[j] - l);
-                    if (!drop) {
-                        for (idx j = 0; j < padded; j++) dsi[j] = scale * pi[j] * (dsi[j] - along);
-                    } else {
-                        for (idx j = 0; j <= i; j++) {
-                            const real m = drop->mask(((b * s.H + h) * T + i) * T + j);
-                            dsi[j] = scale * pi[j] * (m * dsi[j] - along);
-                            pi[j] *= m;
-                        }
-                        std::fill(dsi + i + 1, dsi + padded, real(0));
-                    }
+                    for (idx j = 0; drop && j <= i; j++) dsi[j] *= drop->mask(first + j);
+                    const real mean = sum(padded, [=](idx j) { return pi[j] * dsi[j]; });
+                    for (idx j = 0; j < padded; j++) dsi[j] = scale * pi[j] * (dsi[j] - mean);
+                    for (idx j = 0; drop && j <= i; j++) pi[j] *= drop->mask(first + j);
                 }
                 multiply(dqueries + i0 * row + h * D, row, rows_of(ds, width), k, rows, D, visible);
                 const Packed packed_q = pack(rows_packed, q, rows, D);
@@ -1362,8 +1357,7 @@ class GPT {
         const idx C = config.C(), N = B_ * T_;
         linear_backward(act_, dw.projection, dy, of(attended_, l), w.projection, N, C, C);
         const auto dropped = attention_dropout(l);
-        attention_backward(
-            dqkv_, act_, of(attended_, l), of(lse_, l), of(qkv_, l), heads(), dropped ? &*dropped : nullptr);
+        attention_backward(dqkv_, act_, of(lse_, l), of(qkv_, l), heads(), dropped ? &*dropped : nullptr);
         if (turns_) rope(dqkv_, turns_, -1, heads(), 0);
         linear_backward(din, dw.qkv, dqkv_, in, w.qkv, N, C, config.qkv());
     }

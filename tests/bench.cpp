@@ -197,7 +197,7 @@ inline void layer_rows(const Options& o) {
     const double pairs = double(B * c.n_head) * double(T) * double(T + 1) / 2 * double(c.D());
     x = memory(N * widest);
     line("attention", measure(budget, [&] { attention_forward(y.data(), lse.data(), x.data(), heads, 0, nullptr); }), 2 * pairs);
-    line("  its backward", measure(budget, [&] { attention_backward(z.data(), d.data(), y.data(), lse.data(), x.data(), heads, nullptr); }), 4 * pairs);
+    line("  its backward", measure(budget, [&] { attention_backward(z.data(), d.data(), lse.data(), x.data(), heads, nullptr); }), 4 * pairs);
     linear("projection", C, C);
     linear("fc", C, c.fc());
     if (c.mlp == Mlp::gelu) {

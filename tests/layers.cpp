@@ -147,6 +147,11 @@ void test_rope() {
                         y.data()[at + s.D / 2], b * std::cos(angle) + a * std::sin(angle), 1e-13, "rope, second half");
                     check_close(back.data()[at], a, 1e-14, "rope back");
                 }
+        // From a later time on, the earlier rows of each sequence stay as they are.
+        Numbers later = x.value;
+        rope(later.data(), table.data(), +1, s, 2);
+        for (idx i = 0; i < size; i++)
+            check_equal(later.data()[i], (i / s.row() % s.T < 2 ? x.value : y).data()[i], "rope from time 2 on");
     }
 }
 
@@ -195,7 +200,7 @@ void test_attention() {
                 std::copy_n(out.data(), size, y);
             };
             const auto backward = [&](const real* dy) {
-                attention_backward(qkv.grad(), dy, out.data(), lse.data(), qkv.data(), s, drop);
+                attention_backward(qkv.grad(), dy, lse.data(), qkv.data(), s, drop);
             };
             check_layer(what, {&qkv}, size, forward, backward);
 
@@ -217,7 +222,7 @@ void test_attention() {
     Variable qkv{"qkv", normals(s.T * s.row(), 100)};
     Numbers out = zeros(s.T * s.D), lse = zeros(s.T), dqkv = zeros(s.T * s.row());
     attention_forward(out.data(), lse.data(), qkv.data(), s, 0, nullptr);
-    attention_backward(dqkv.data(), out.data(), out.data(), lse.data(), qkv.data(), s, nullptr);
+    attention_backward(dqkv.data(), out.data(), lse.data(), qkv.data(), s, nullptr);
     for (const real v : out) check(std::isfinite(v), "attention of large scores is finite");
     for (const real v : dqkv) check(std::isfinite(v), "attention's gradient of large scores is finite");
 }
@@ -484,9 +489,9 @@ void test_exp() {
     // NaN stays NaN, by itself and where the loop is vectorized.
     volatile float nan = std::nanf("");
     check(std::isnan(exp_float(nan)), "exp(NaN) is NaN");
-    std::vector<float> many(64, float{nan});
-    for (float& v : many) v = exp_float(v);
-    check(std::all_of(many.begin(), many.end(), [](float v) { return std::isnan(v); }),
+    std::vector<float> nans(64, float{nan});
+    for (float& v : nans) v = exp_float(v);
+    check(std::all_of(nans.begin(), nans.end(), [](float v) { return std::isnan(v); }),
         "exp(NaN) in a vectorized loop is NaN");
     check_equal(sigmoid(0), real(0.5), "sigmoid(0)");
     check_equal(sigmoid(2000), real(1), "sigmoid(2000)");
