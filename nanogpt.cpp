@@ -294,7 +294,7 @@ template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& 
 
 // In double it is libm's.
 [[gnu::always_inline]] inline real exp_real(real x) {
-    if constexpr (std::is_same_v<real, float>) return exp_float(x);
+    if constexpr (std::is_same_v<real, float>) return exp_float(float(x));
     else return std::exp(x);
 }
 
@@ -824,8 +824,8 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //
 //     ds_ij = p_ij (dp_ij − Σ_j' p_ij' dp_ij')
 //
-// The sum equals do_i · o_i, which would be shorter; but that is rounded in another way, and where one p is nearly 1 the
-// difference of two equal numbers would be left with the error of both. And through the product:
+// The sum equals do_i · o_i, which would be shorter; but that is rounded in another way, and where one p is nearly 1
+// the difference of two equal numbers would be left with the error of both. And through the product:
 //
 //     dq_i = Σ_j ds_ij k_j / √D        dk_j = Σ_i ds_ij q_i / √D
 //

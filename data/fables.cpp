@@ -769,7 +769,7 @@ const Grammar& grammar() {
 // A story half told: what is still to be read, and what is remembered. advance() goes on to the next choice, and
 // whoever holds the teller decides it with take(). To search, copy the teller and take another way.
 class Teller {
-public:
+  public:
     Teller() { rest_.push_back("{story}"); }
 
     // A teller with a target says nothing, but follows the target as long as it fits.
@@ -782,7 +782,7 @@ public:
     bool arrived() const { return rest_.empty() && !lost_ && place_ == target_.size(); }
     std::string text;
 
-private:
+  private:
     enum class Use { say, remember, row };
 
     Text value(Text name) const;
@@ -946,7 +946,7 @@ void Teller::write(char c) {
 
 // SplitMix64: small, good, and the same everywhere.
 class Dice {
-public:
+  public:
     explicit Dice(std::uint64_t seed) : state_(seed) {}
 
     // An even choice below n: throws again in the last, incomplete round of n.
@@ -957,7 +957,7 @@ public:
         return r % n;
     }
 
-private:
+  private:
     std::uint64_t next() {
         std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -1071,7 +1071,7 @@ bool check(const Book& book) {
         std::printf("slip: \"%s\"\n", std::string(slip).c_str());
     }
     std::printf("%zu stories, %.1f bits by the choices made, %.1f bits by the chance of the text\n", book.starts.size(),
-                book.bits(0, book.text.size()), book.bits(0, book.text.size()) - excess);
+        book.bits(0, book.text.size()), book.bits(0, book.text.size()) - excess);
     return fine;
 }
 

@@ -21,7 +21,9 @@
 
 using Clock = std::chrono::steady_clock;
 
-inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+inline double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 inline double median(std::vector<double> v) {
     std::sort(v.begin(), v.end());
@@ -55,8 +57,7 @@ struct Timing {
 };
 
 // Runs f for about `budget` seconds, at least three times, with a burst before each run (short runs are grouped).
-template <class F>
-Timing measure(double budget, const F& f) {
+template <class F> Timing measure(double budget, const F& f) {
     f();
     const auto once = Clock::now();
     f();
@@ -74,7 +75,8 @@ Timing measure(double budget, const F& f) {
 }
 
 inline double matrix_numbers(const GPT& gpt) {
-    double total = gpt.config.tie ? double(gpt.config.vocab_size) * gpt.config.n_embd : 0;  // a tied head multiplies too
+    double total =
+        gpt.config.tie ? double(gpt.config.vocab_size) * gpt.config.n_embd : 0;  // a tied head multiplies too
     for (const Tensor& t : gpt.weights.tensors)
         if (t.rows > 0 && t.name != "wte.weight" && t.name != "wpe.weight") total += double(t.size());
     return total;
@@ -97,14 +99,16 @@ inline double peak_memory() {
 
 inline void line(const std::string& name, const Timing& t, double work) {
     std::printf("  %-34s %9.3f ms", name.c_str(), t.seconds * 1e3);
-    if (work > 0) std::printf("  %6.1f GFLOP/s  %5.1f %% of peak", 2 * work / t.seconds / 1e9, 100 * work / t.seconds / t.peak);
+    if (work > 0)
+        std::printf("  %6.1f GFLOP/s  %5.1f %% of peak", 2 * work / t.seconds / 1e9, 100 * work / t.seconds / t.peak);
     std::printf("\n");
 }
 
 inline std::vector<Token> random_tokens(idx count, int vocab, std::uint64_t step) {
     std::vector<Token> tokens(static_cast<std::size_t>(count));
     const Random random(1, Purpose::test, step);
-    for (idx i = 0; i < count; i++) tokens[static_cast<std::size_t>(i)] = static_cast<Token>(random.bits(i) % static_cast<std::uint64_t>(vocab));
+    for (idx i = 0; i < count; i++)
+        tokens[static_cast<std::size_t>(i)] = static_cast<Token>(random.bits(i) % static_cast<std::uint64_t>(vocab));
     return tokens;
 }
 
@@ -116,7 +120,8 @@ inline void step_row(const std::string& name, const Options& o, double budget) {
     gpt.allocate();
     gpt.weights.initialize(1);
     AdamW adam(gpt.weights);
-    const auto inputs = random_tokens(B * T, config.vocab_size, 0), targets = random_tokens(B * T, config.vocab_size, 1);
+    const auto inputs = random_tokens(B * T, config.vocab_size, 0),
+               targets = random_tokens(B * T, config.vocab_size, 1);
     std::int64_t t = 0;
     double forward = 0, backward = 0, update = 0;
     const Timing timing = measure(budget, [&] {
@@ -127,13 +132,16 @@ inline void step_row(const std::string& name, const Options& o, double budget) {
         gpt.backward(inputs.data());
         const auto c = Clock::now();
         adam.update(gpt.weights, gpt.gradients, 1e-3, clip_factor(gradient_norm(gpt.gradients), 1), ++t);
-        forward += std::chrono::duration<double>(b - a).count(), backward += std::chrono::duration<double>(c - b).count();
+        forward += std::chrono::duration<double>(b - a).count(),
+            backward += std::chrono::duration<double>(c - b).count();
         update += seconds_since(c);
     });
     const double work = step_work(gpt, B, T), all = forward + backward + update;
-    std::printf("%-34s %9.2f ms  %8.0f tokens/s  %6.1f GFLOP/s  %5.1f %% of %.0f  (forward %.0f %%, backward %.0f %%, AdamW %.0f %%)  %.2f GB\n", name.c_str(),
-                timing.seconds * 1e3, double(B * T) / timing.seconds, 2 * work / timing.seconds / 1e9, 100 * work / timing.seconds / timing.peak,
-                2 * timing.peak / 1e9, 100 * forward / all, 100 * backward / all, 100 * update / all, gpt.bytes() / 1e9);
+    std::printf(
+        "%-34s %9.2f ms  %8.0f tokens/s  %6.1f GFLOP/s  %5.1f %% of %.0f  (forward %.0f %%, backward %.0f %%, AdamW %.0f %%)  %.2f GB\n",
+        name.c_str(), timing.seconds * 1e3, double(B * T) / timing.seconds, 2 * work / timing.seconds / 1e9,
+        100 * work / timing.seconds / timing.peak, 2 * timing.peak / 1e9, 100 * forward / all, 100 * backward / all,
+        100 * update / all, gpt.bytes() / 1e9);
     std::fflush(stdout);
 }
 
@@ -179,15 +187,19 @@ inline void layer_rows(const Options& o) {
     const auto linear = [&](const std::string& name, idx in, idx out) {
         auto w = memory(in * out), b = memory(out);
         const Linear weights{w.data(), b.data()}, gradients{w.data(), b.data()};
-        line(text(name, " ", N, " x ", in, " x ", out), measure(budget, [&] { linear_forward(y.data(), x.data(), weights, N, in, out); }), double(N * in * out));
-        line("  its backward", measure(budget, [&] { linear_backward(z.data(), gradients, d.data(), x.data(), weights, N, in, out); }), 2 * double(N * in * out));
+        line(text(name, " ", N, " x ", in, " x ", out),
+            measure(budget, [&] { linear_forward(y.data(), x.data(), weights, N, in, out); }), double(N * in * out));
+        line("  its backward",
+            measure(budget, [&] { linear_backward(z.data(), gradients, d.data(), x.data(), weights, N, in, out); }),
+            2 * double(N * in * out));
     };
     auto gamma = memory(C), moments = memory(2 * N), lse = memory(N * c.n_head);
     const Gain gain{gamma.data(), c.norm == Norm::layer ? gamma.data() : nullptr};
     const auto norm_forward = c.norm == Norm::layer ? layernorm_forward : rmsnorm_forward;
     const auto norm_backward = c.norm == Norm::layer ? layernorm_backward : rmsnorm_backward;
     line("norm", measure(budget, [&] { norm_forward(y.data(), moments.data(), x.data(), gain, N, C, real(1e-5)); }), 0);
-    line("  its backward", measure(budget, [&] { norm_backward(z.data(), gain, d.data(), x.data(), moments.data(), gain, N, C); }), 0);
+    line("  its backward",
+        measure(budget, [&] { norm_backward(z.data(), gain, d.data(), x.data(), moments.data(), gain, N, C); }), 0);
     linear("qkv", C, Q);
     const Heads heads{B, T, c.n_head, c.n_kv_head, c.D()};
     if (c.pos == Position::rope) {
@@ -196,8 +208,11 @@ inline void layer_rows(const Options& o) {
     }
     const double pairs = double(B * c.n_head) * double(T) * double(T + 1) / 2 * double(c.D());
     x = memory(N * widest);
-    line("attention", measure(budget, [&] { attention_forward(y.data(), lse.data(), x.data(), heads, 0, nullptr); }), 2 * pairs);
-    line("  its backward", measure(budget, [&] { attention_backward(z.data(), d.data(), lse.data(), x.data(), heads, nullptr); }), 4 * pairs);
+    line("attention", measure(budget, [&] { attention_forward(y.data(), lse.data(), x.data(), heads, 0, nullptr); }),
+        2 * pairs);
+    line("  its backward",
+        measure(budget, [&] { attention_backward(z.data(), d.data(), lse.data(), x.data(), heads, nullptr); }),
+        4 * pairs);
     linear("projection", C, C);
     linear("fc", C, c.fc());
     if (c.mlp == Mlp::gelu) {
@@ -211,8 +226,13 @@ inline void layer_rows(const Options& o) {
     line("residual", measure(budget, [&] { residual_forward(y.data(), x.data(), d.data(), N * C); }), 0);
     auto wte = memory(V * C), logits = memory(N * V), losses = memory(N);
     const auto targets = random_tokens(N, c.vocab_size, 3);
-    line(text("head ", N, " x ", C, " x ", V), measure(budget, [&] { matmul(logits.data(), V, rows_of(x.data(), C), transposed(rows_of(wte.data(), C)), N, V, C); }), double(N * C * V));
-    line("cross-entropy", measure(budget, [&] { cross_entropy(losses.data(), logits.data(), targets.data(), real(1) / real(N), N, V); }), 0);
+    line(text("head ", N, " x ", C, " x ", V),
+        measure(budget,
+            [&] { matmul(logits.data(), V, rows_of(x.data(), C), transposed(rows_of(wte.data(), C)), N, V, C); }),
+        double(N * C * V));
+    line("cross-entropy",
+        measure(budget, [&] { cross_entropy(losses.data(), logits.data(), targets.data(), real(1) / real(N), N, V); }),
+        0);
 }
 
 inline double bandwidth() {
@@ -220,7 +240,8 @@ inline double bandwidth() {
     std::vector<double> rates;
     for (int repeat = 0; repeat < 5; repeat++) {
         const auto start = Clock::now();
-        parallel_ranges(static_cast<idx>(a.size()), 1 << 20, [&](idx i0, idx i1) { sink = sum(i1 - i0, [p = a.data() + i0](idx i) { return p[i]; }); });
+        parallel_ranges(static_cast<idx>(a.size()), 1 << 20,
+            [&](idx i0, idx i1) { sink = sum(i1 - i0, [p = a.data() + i0](idx i) { return p[i]; }); });
         rates.push_back(double(a.size() * sizeof(real)) / seconds_since(start));
     }
     return median(rates);
@@ -240,8 +261,8 @@ int main(int argc, char** argv) {
         set_threads(o.threads);
         std::vector<double> bursts;
         for (int i = 0; i < 20; i++) bursts.push_back(burst());
-        std::printf("%d threads, vectors of %td numbers; peak %.0f GFLOP/s, memory reads %.1f GB/s\n", pool()->threads(), lanes, 2 * median(bursts) / 1e9,
-                    bandwidth() / 1e9);
+        std::printf("%d threads, vectors of %td numbers; peak %.0f GFLOP/s, memory reads %.1f GB/s\n",
+            pool()->threads(), lanes, 2 * median(bursts) / 1e9, bandwidth() / 1e9);
         if (!given.empty()) {
             layer_rows(o);
             step_row("training step", o, 3);
@@ -254,8 +275,12 @@ int main(int argc, char** argv) {
                 return model_options(list, vocab);
             };
             const Options small = with({}, 65);
-            const Options medium = with({{"n_layer", "6"}, {"n_head", "6"}, {"n_embd", "384"}, {"batch_size", "64"}, {"block_size", "256"}}, 65);
-            const Options large = with({{"n_layer", "12"}, {"n_head", "12"}, {"n_embd", "768"}, {"batch_size", "4"}, {"block_size", "64"}}, 50257);
+            const Options medium = with(
+                {{"n_layer", "6"}, {"n_head", "6"}, {"n_embd", "384"}, {"batch_size", "64"}, {"block_size", "256"}},
+                65);
+            const Options large = with(
+                {{"n_layer", "12"}, {"n_head", "12"}, {"n_embd", "768"}, {"batch_size", "4"}, {"block_size", "64"}},
+                50257);
             step_row(text(arch, " 4 x 128, 12 x 64"), small, 3);
             step_row(text(arch, " 6 x 384, 64 x 256"), medium, 10);
             step_row(text(arch, " 124M, 4 x 64"), large, 8);
@@ -266,7 +291,8 @@ int main(int argc, char** argv) {
         }
         std::printf("tokens/s by block_size, 4 x 128, batch x block = 8192; and times the multiply-adds of a token:\n");
         for (const int T : {64, 256, 1024, 4096})
-            step_row(text("  block_size ", T), model_options({{"block_size", text(T)}, {"batch_size", text(8192 / T)}}, 65), 3);
+            step_row(text("  block_size ", T),
+                model_options({{"block_size", text(T)}, {"batch_size", text(8192 / T)}}, 65), 3);
         std::printf("peak memory of this process %.2f GB\n", peak_memory() / 1e9);
         return 0;
     } catch (const std::exception& error) {

@@ -213,7 +213,7 @@ void test_dropout_sites() {
     const auto gpt = make_gpt(c, B, T);
     const Config& full = gpt->config;
     const std::vector<Token> tokens = random_tokens(N, c.vocab_size);
-    for (const std::uint64_t seed : {0, 5})
+    for (const std::uint64_t seed : {0u, 5u})
         for (const std::uint64_t step : {0, 1, 7}) {
             gpt->dropout_seed = seed;
             gpt->forward(tokens.data(), B, T, 0, step);
