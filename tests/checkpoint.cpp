@@ -1,9 +1,11 @@
-// Checkpoints: Hugging Face's layout read and written, and everything that can be wrong with a file that came from elsewhere.
+// Checkpoints: Hugging Face's layout read and written, and everything that can be wrong with a file that came from
+// elsewhere.
 #include <new>
 
 #include "check.h"
 
-// The largest piece of memory that was asked for since it was last set to 0: a broken file must not be believed in its sizes.
+// The largest piece of memory that was asked for since it was last set to 0: a broken file must not be believed in its
+// sizes.
 // (A Tokenizer has a table of all code points, 4.5 MB; nothing else here comes near that.)
 // (Not inlined: g++ would warn of malloc and delete side by side.)
 static std::atomic<std::size_t> largest{0};
@@ -692,6 +694,17 @@ void broken_safetensors() {
     check_error([&] { Safetensors{dir + "/none"}; }, "cannot read " + dir + "/none", "no file");
     check_error([&] { Safetensors{dir}; }, dir, "a directory for a file");
     write(path, one(whole));
+    Safetensors open(path);
+    real numbers[2];
+    open.read("t", {"t", {2}, numbers, 0, 1});
+    check(numbers[0] == 0 && numbers[1] == 0, "its numbers");
+    fs::resize_file(path, fs::file_size(path) - 1);
+    check_error(
+        [&] {
+            open.read("t", {"t", {2}, numbers, 0, 1});
+        },
+        "cannot read " + path + ", tensor t", "cut off while it is open");
+    write(path, one(whole));
     check_equal(Safetensors(path).entries.size(), 1u, "the file that all these break");
     write(path, safetensors("{\"z\":{" + dtype + ",\"shape\":[0,4294967296],\"data_offsets\":[0,0]}}", ""));
     check_equal(Safetensors(path).entries.size(), 1u, "a tensor with no numbers");
@@ -780,7 +793,8 @@ void broken_directories() {
     check_error([&] { load(dir + "/none"); }, "there is no model in " + dir + "/none", "no directory");
 }
 
-// Every byte of the headers changed, and the file cut off everywhere: it loads or it says what is wrong, and nothing else happens.
+// Every byte of the headers changed, and the file cut off everywhere: it loads or it says what is wrong, and nothing
+// else happens.
 void damaged() {
     const auto survives = [](const auto& f, const std::string& what) {
         largest = 0;

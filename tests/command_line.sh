@@ -56,8 +56,10 @@ refused 1 "the model has never seen 'T' (U+0054), character 1 of text.txt" eval 
 refused 1 "the model has never seen '中' (U+4E2D), character 3 of --start" sample --init_from="$gpt2" --start=ab中
 refused 1 "--start is empty" sample --init_from="$gpt2" --start=
 refused 1 "--n_layer=3 would change the model" train --init_from="$gpt2" --n_layer=3 --data="$gpt2/text.txt" --out_dir=x
-refused 1 "--arch=gpt2 would change the model" train --init_from="$llama" --arch=gpt2 --data="$gpt2/text.txt" --out_dir=x
-refused 1 "token 2 of --start is '29'; this model takes token ids, whole numbers below 29" sample --init_from="$gpt2" --tokens --start="3 29"
+refused 1 "--arch=gpt2 would change the model" train --init_from="$llama" --arch=gpt2 --data="$gpt2/text.txt" \
+    --out_dir=x
+refused 1 "token 2 of --start is '29'; this model takes token ids, whole numbers below 29" sample --init_from="$gpt2" \
+    --tokens --start="3 29"
 printf a >one.txt
 refused 1 "one.txt has 1 tokens to score with --split=all; it takes at least 2" eval --init_from="$gpt2" --data=one.txt
 printf 'ab\xffc' >bad.txt
@@ -89,7 +91,8 @@ says stdout "memory" "the beginning of a run"
 says stdout "iter 10/20" "a line of progress"
 says stdout "best validation loss" "the end of a run"
 says stdout "sample from it: ./nanogpt sample --out_dir=a" "the end of a run"
-[ "$(ls a | tr '\n' ' ')" = "config.json log.csv loss.svg model.safetensors state.safetensors tokenizer.json tokenizer_config.json " ]
+[ "$(ls a | tr '\n' ' ')" = \
+    "config.json log.csv loss.svg model.safetensors state.safetensors tokenizer.json tokenizer_config.json " ]
 report $? "out_dir holds $(ls a | tr '\n' ' ')"
 [ "$(cut -d, -f1 a/log.csv | tr '\n' ' ')" = "iter 0 5 10 15 20 " ]
 report $? "log.csv has the rows $(cut -d, -f1 a/log.csv | tr '\n' ' ')"
@@ -186,16 +189,21 @@ judge 0 "text is token ids" "sample of token ids" $?
 [ "$(wc -w <stdout)" = 4 ]
 report $? "sample of token ids: $(cat stdout)"
 refused 1 "token 1 of $gpt2/text.txt is '" eval --init_from=no_tokenizer --data="$gpt2/text.txt"
-quiet "train on token ids" nanogpt train --init_from=no_tokenizer --tokens --data=ids.txt --out_dir=a_copy --max_iters=2 --batch_size=2 --eval_iters=1
+refused 2 "--tokens goes with --init_from=DIR" train "${tiny[@]}" --tokens --data=ids.txt --out_dir=x
+quiet "train on token ids" nanogpt train --init_from=no_tokenizer --tokens --data=ids.txt --out_dir=a_copy \
+    --max_iters=2 --batch_size=2 --eval_iters=1
 quiet "a model of characters" nanogpt train "${tiny[@]}" --data=text.txt --out_dir=b --max_iters=3
-quiet "token ids in its place" nanogpt train --init_from=no_tokenizer --tokens --data=ids.txt --out_dir=b --max_iters=2 --batch_size=2 --eval_iters=1
+quiet "token ids in its place" nanogpt train --init_from=no_tokenizer --tokens --data=ids.txt --out_dir=b \
+    --max_iters=2 --batch_size=2 --eval_iters=1
 nanogpt sample --out_dir=b --max_new_tokens=3 --start="1 2" >stdout 2>err # not with the old one's characters
 judge 0 "text is token ids" "token ids where characters were" $?
 rm -r b
 quiet "only nanogpt reads it" nanogpt train "${tiny[@]}" --data=text.txt --out_dir=post --max_iters=3 --wiring=post
 says stdout "only nanogpt reads this model" "a model of another architecture"
-quiet "go on from a model" nanogpt train --init_from=a --data=text.txt --out_dir=b --max_iters=3 --batch_size=4 --eval_iters=2
-quiet "go on from a golden model" nanogpt train --init_from="$llama" --data="$llama/text.txt" --out_dir=c --max_iters=3 --batch_size=2 --eval_iters=1
+quiet "go on from a model" nanogpt train --init_from=a --data=text.txt --out_dir=b --max_iters=3 --batch_size=4 \
+    --eval_iters=2
+quiet "go on from a golden model" nanogpt train --init_from="$llama" --data="$llama/text.txt" --out_dir=c \
+    --max_iters=3 --batch_size=2 --eval_iters=1
 quiet "a run over another" nanogpt train "${tiny[@]}" --data=text.txt --out_dir=b --max_iters=2
 says stdout "the model that was in b is kept in b/previous" "a run over another"
 quiet "the kept one" nanogpt eval --init_from=b/previous --data=text.txt

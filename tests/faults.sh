@@ -1,5 +1,6 @@
 #!/bin/bash
-# What can go wrong around a run: disk, memory, texts, values. For each the user reads one line, and what was there is unharmed.
+# What can go wrong around a run: disk, memory, texts, values. For each the user reads one line, and what was there is
+# unharmed.
 # tests/faults.sh BINARY [all]: with `all` the slow ones as well (a text of 200 MB). docs/robustness.md has the table.
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/tests/check.bash"
@@ -13,7 +14,8 @@ skipped() { echo "skipped: $1"; }
 
 # A run that must survive what follows: the model, its description and the state to resume from.
 quiet "the model" nanogpt train "${run[@]}" --out_dir=pristine
-model_of() { (cd "$1" && cat config.json model.safetensors state.safetensors tokenizer.json tokenizer_config.json | cksum); }
+model_of() { (cd "$1" && cat config.json model.safetensors state.safetensors tokenizer.json tokenizer_config.json | \
+    cksum); }
 pristine=$(model_of pristine)
 fresh() { rm -rf good && cp -a pristine good; }
 unharmed() { # DIR TEXT
@@ -74,7 +76,8 @@ refused 1 "cannot write to text.txt/x" train "${run[@]}" --out_dir=text.txt/x
 refused 1 "/proc/nothing" train "${run[@]}" --out_dir=/proc/nothing
 refused 1 "no model in text.txt" eval --out_dir=text.txt --data=text.txt
 refused 1 "cannot read text.txt/state.safetensors" train --init_from=resume --out_dir=text.txt
-${RUN_WITH:-} "$binary" train "${tiny[@]}" --data=text.txt --out_dir=gone --max_iters=1000000 --eval_interval=50 >stdout 2>err &
+${RUN_WITH:-} "$binary" train "${tiny[@]}" --data=text.txt --out_dir=gone --max_iters=1000000 --eval_interval=50 \
+    >stdout 2>err &
 pid=$!
 for _ in $(seq 300); do
     [ -e gone/loss.svg ] && break
@@ -110,11 +113,14 @@ text bom '\xef\xbb\xbf'
 text one 'a'
 text chinese_one '中'
 for name in empty bom one chinese_one; do
-    refused 1 "$name.txt has $([ -s $name.txt ] && [ $name != bom ] && echo 1 || echo 0) tokens; with block_size 16 it takes about 170; take a longer text" \
+    tokens=0
+    [[ $name == *one ]] && tokens=1
+    refused 1 "$name.txt has $tokens tokens; with block_size 16 it takes about 170; take a longer text" \
         train "${tiny[@]}" --data=$name.txt --out_dir=x
 done
 head -c 160 text.txt >short.txt # 16 tokens to validate with, and no successor for the last
-refused 1 "short.txt has 160 tokens; with block_size 16 it takes about 170" train "${tiny[@]}" --data=short.txt --out_dir=x
+refused 1 "short.txt has 160 tokens; with block_size 16 it takes about 170" train "${tiny[@]}" --data=short.txt \
+    --out_dir=x
 head -c 161 text.txt >enough.txt
 quiet "the shortest text" nanogpt train "${tiny[@]}" --data=enough.txt --out_dir=enough --max_iters=2
 head -c 500 /dev/zero | tr '\0' a >same.txt
@@ -134,7 +140,8 @@ says stdout "crlf.txt: $(wc -c <crlf.txt) tokens" "CRLF"
 quiet "CRLF" nanogpt eval --out_dir=crlf --data=crlf.txt
 { printf '\xef\xbb\xbf'; cat text.txt; } >with_bom.txt
 quiet "a byte-order mark" nanogpt train "${run[@]}" --out_dir=no_bom
-quiet "a byte-order mark" nanogpt train "${tiny[@]}" --data=with_bom.txt --max_iters=40 --eval_interval=10 --log_interval=10 --learning_rate=0.01 --out_dir=bom
+quiet "a byte-order mark" nanogpt train "${tiny[@]}" --data=with_bom.txt --max_iters=40 --eval_interval=10 \
+    --log_interval=10 --learning_rate=0.01 --out_dir=bom
 same bom/model.safetensors no_bom/model.safetensors "a byte-order mark"
 for i in $(seq 0 17 250); do
     for bad in '\xff' '\xc3' '\xe4\xb8' '\xed\xa0\x80' '\xc0\x80' '\xf4\x90\x80\x80'; do
@@ -166,22 +173,26 @@ while read -r name; do
     done
     refused 2 "--$name is given twice" train "${others[@]}" "--$name=1" "--$name=1"
 done <options
-for name in n_layer n_head n_embd block_size batch_size gradient_accumulation_steps eval_interval eval_iters log_interval; do
+for name in n_layer n_head n_embd block_size batch_size gradient_accumulation_steps eval_interval eval_iters \
+    log_interval; do
     others=()
     for option in "${base[@]}"; do [[ $option == "--$name="* ]] || others+=("$option"); done
     refused 2 "--$name is '0'; it takes a whole number from 1" train "${others[@]}" --$name=0
 done
-quiet "zeros" nanogpt train --data=text.txt --out_dir=zeros --batch_size=2 --n_embd=16 --block_size=8 --max_iters=0 --warmup_iters=0 --lr_decay_iters=0 --eval_iters=1 \
+quiet "zeros" nanogpt train --data=text.txt --out_dir=zeros --batch_size=2 --n_embd=16 --block_size=8 --max_iters=0 \
+    --warmup_iters=0 --lr_decay_iters=0 --eval_iters=1 \
     --learning_rate=0 --min_lr=0 --weight_decay=0 --beta1=0 --beta2=0 --grad_clip=0 --seed=0 --threads=0 --dropout=0
 refused 1 "n_embd 18 is not a multiple of n_head 4; choose" train --data=text.txt --n_embd=18 --out_dir=values
 refused 1 "n_head 4 is not a multiple of n_kv_head 3; choose" train --data=text.txt --n_kv_head=3 --out_dir=values
-refused 1 "n_embd / n_head = 3 is odd; make it even or choose another --pos" train --data=text.txt --arch=llama --n_embd=12 --out_dir=values
+refused 1 "n_embd / n_head = 3 is odd; make it even or choose another --pos" train --data=text.txt --arch=llama \
+    --n_embd=12 --out_dir=values
 [ ! -e values ]
 report $? "a refused value left a directory"
 
 # ---- a learning rate that diverges ----
 fresh
-nanogpt train --init_from=resume --out_dir=good --max_iters=100 --learning_rate=1e9 --min_lr=1e9 --grad_clip=0 --eval_interval=1000 >stdout 2>err
+nanogpt train --init_from=resume --out_dir=good --max_iters=100 --learning_rate=1e9 --min_lr=1e9 --grad_clip=0 \
+    --eval_interval=1000 >stdout 2>err
 judge 1 "lower --learning_rate" "divergence" $?
 says err "at iteration" "divergence names the iteration"
 says err "the last good checkpoint is in good" "divergence"
@@ -189,17 +200,21 @@ unharmed good "divergence"
 
 # ---- a model of another vocabulary ----
 fresh
-refused 1 "the model has never seen 'H' (U+0048), character 2 of upper.txt; leave it out, or train on a text that has it" train --init_from=good --out_dir=good --data=upper.txt
+refused 1 \
+    "the model has never seen 'H' (U+0048), character 2 of upper.txt; leave it out, or train on a text that has it" \
+    train --init_from=good --out_dir=good --data=upper.txt
 refused 1 "the model has never seen" eval --init_from=good --data=upper.txt
 grep -v 7 text.txt >fewer.txt
 unharmed good "a text with other characters"
-quiet "a text with fewer characters" nanogpt train --init_from=good --out_dir=fewer --data=fewer.txt --max_iters=2 --batch_size=4 --eval_iters=1
+quiet "a text with fewer characters" nanogpt train --init_from=good --out_dir=fewer --data=fewer.txt --max_iters=2 \
+    --batch_size=4 --eval_iters=1
 quiet "a text with fewer characters" nanogpt eval --init_from=good --data=fewer.txt
 
 # ---- signals ----
 for signal in TERM INT; do
     fresh
-    ${RUN_WITH:-} "$binary" train --init_from=resume --out_dir=good --max_iters=1000000 --eval_interval=1000000 --log_interval=1 >stdout 2>err &
+    ${RUN_WITH:-} "$binary" train --init_from=resume --out_dir=good --max_iters=1000000 --eval_interval=1000000 \
+        --log_interval=1 >stdout 2>err &
     pid=$!
     for _ in $(seq 300); do
         [ "$(wc -l <stdout)" -ge 8 ] && break
@@ -213,4 +228,23 @@ for signal in TERM INT; do
     quiet "resumed after SIG$signal" nanogpt train --init_from=resume --out_dir=good --max_iters="${iteration:-0}"
     says stdout "already at iteration ${iteration:-none}" "SIG$signal"
 done
+fresh
+${RUN_WITH:-} "$binary" train --init_from=resume --out_dir=good --max_iters=1000 --gradient_accumulation_steps=1000000 \
+    >stdout 2>err & # a step that takes minutes
+pid=$!
+for _ in $(seq 300); do
+    [ good/log.csv -nt stdout ] && break # it has begun
+    sleep 0.02
+done
+sleep 0.2
+kill -INT $pid
+sleep 0.1
+kill -0 $pid
+report $? "Ctrl-C in a long step: it does not wait for its end"
+kill -INT $pid
+wait $pid
+status=$?
+[ $status = 130 ]
+report $? "Ctrl-C twice: status $status, $(cat err)"
+unharmed good "Ctrl-C twice"
 finish

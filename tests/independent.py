@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Reads a model's directory by Hugging Face's conventions, with numpy in float64 and nothing of nanogpt's, and scores a text.
+"""Reads a model's directory by Hugging Face's conventions, with numpy in float64, and scores a text.
 
 independent.py DIR TEXT [EXPECTED]
 
-prints the mean loss over consecutive windows of the context length, every token but the first scored once, as `nanogpt eval` does.
-EXPECTED is a text_loss.json, or a file with the line that `nanogpt eval --split=val` printed; it must agree to six digits.
+prints the mean loss over consecutive windows of the context length, every token but the first scored once, as
+`nanogpt eval` does. EXPECTED is a text_loss.json, or a file with the line that `nanogpt eval --split=val` printed; it
+must agree to six digits.
 """
 import json
 import struct

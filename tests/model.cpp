@@ -214,7 +214,7 @@ void test_dropout_sites() {
     const Config& full = gpt->config;
     const std::vector<Token> tokens = random_tokens(N, c.vocab_size);
     for (const std::uint64_t seed : {0u, 5u})
-        for (const std::uint64_t step : {0, 1, 7}) {
+        for (const std::uint64_t step : {0u, 1u, 7u}) {
             gpt->dropout_seed = seed;
             gpt->forward(tokens.data(), B, T, 0, step);
             const auto drop = [&](idx site) {
@@ -320,24 +320,24 @@ void test_golden(const std::string& model) {
         return *fields.get<Json::Array>(list).at(std::size_t(s)).as<double>();
     };
     // AdamW's first step divides each gradient by its own size. Where a gradient is small only because its terms cancel
-    // (one element of h.0.mlp.c_proj.weight: 2e-8 where the others are 1e-2), float's rounding decides how far that
-    // weight goes, and the norms of the next steps then differ by 1.2e-5. So the ten steps are taken twice: from our
-    // own gradients, and with the expected ones, as read above, in the first step. Norms in float are compared the
-    // second time.
+    // (one element of h.0.mlp.c_proj.weight: 2e-8, where the others are 1e-2), float's rounding decides how far that weight
+    // goes, anything up to lr either way, and what follows then differs by some 1e-5. So the ten steps are taken twice: with
+    // the expected gradients, as read above, in the first step; and from our own throughout, which in float can only be
+    // asked to stay within 1e-4.
     for (const bool own : {true, false}) {
         directory.load(gpt.weights);
         std::fill_n(gpt.gradients.memory.data(), gpt.gradients.memory.size(), real(0));
         AdamW adam(gpt.weights);
         adam.beta1 = f.get<double>("beta1"), adam.beta2 = f.get<double>("beta2"), adam.eps = f.get<double>("eps");
         adam.weight_decay = f.get<double>("weight_decay");
+        const double close = own && !is_double ? 1e-4 : tolerance;
         for (idx s = 0; s < steps; s++) {
             forward(s);
             check_close(
-                gpt.loss(batch.targets.data(), 1), number("losses", s), tolerance, text(model, ", loss of step ", s));
+                gpt.loss(batch.targets.data(), 1), number("losses", s), close, text(model, ", loss of step ", s));
             gpt.backward(batch.inputs.data());
             const double norm = gradient_norm(gpt.gradients);
-            if (is_double || !own)
-                check_close(norm, number("grad_norms", s), tolerance, text(model, ", gradient norm of step ", s));
+            check_close(norm, number("grad_norms", s), close, text(model, ", gradient norm of step ", s));
             if (s == 0 && !own)
                 for (const NamedView& view : named_views(gpt.config, gpt.gradients))
                     expected.read("grad." + view.name, view);
@@ -345,7 +345,7 @@ void test_golden(const std::string& model) {
                 gpt.weights, gpt.gradients, f.get<double>("lr"), clip_factor(norm, f.get<double>("grad_clip")), s + 1);
         }
         forward(0);
-        check_close(gpt.loss(batch.targets.data()), fields.get<double>("loss_on_tokens0_after_10_steps"), tolerance,
+        check_close(gpt.loss(batch.targets.data()), fields.get<double>("loss_on_tokens0_after_10_steps"), close,
             model + ", loss after ten steps");
     }
 

@@ -3,7 +3,7 @@
 # one at a time, and runs the gradient tests (layers.cpp, model.cpp in double) on each: all must fail. Prints the
 # survivors; 0 if there are none beyond those that `equivalent`, below, explains.
 #
-#     tests/mutate.sh              a few minutes on two cores; not part of `make test`
+#     tests/mutate.sh              about half an hour on two cores; not part of `make test`
 #     tests/mutate.sh NAME …       these functions only
 #     tests/mutate.sh --list …     only shows the mutants
 #
@@ -34,13 +34,33 @@ swaps="dw:w dgain:gain gradients:weights weights:gradients keys:values values:ke
 # Mutants that compute the same: `# why`, then lines `function: the mutated line`, as --list shows it.
 equivalent() {
     cat <<'END'
+# Other working memory, which nothing else is using, or more of it than is needed.
+gain_backward: real* partial = scratch<1>(pieces * 2 * C);
+gain_backward: real* partial = scratch<0>(pieces * 3 * C);
+attention_backward: real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *rows_packed = scratch<2>(3 * packed_size(block, D));
+attention_backward: const Packed k = pack(scratch<6>(packed_size(T, D)), rows_of(keys, row), T, D);
+gradient_norm: double* squares = scratch<1, double>(pieces);
+# The packed queries are done with when the packed do_i take their place.
+attention_backward: const Packed packed_do = pack(rows_packed, d_o, rows, D);
+# Blocks of queries of another length: the same sums.
+attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block, D);
+# Where p is 0 any finite number will do.
+attention_backward: std::fill(dsi + i + 1, dsi + padded, real(1));
+# At time 0 nothing is turned.
+attention_backward_branch: if (turns_) rope(dqkv_, turns_, -1, heads(), 1);
+# For GELU the two widths are the same, for gradients and weights the tensors.
+mlp_backward_branch: else gelu_backward(of(fc_, l), act_, N * fc);
+update: for (const Tensor& tensor : gradients.tensors) {
+# n is a multiple of 16.
+gradient_norm: const idx n = gradients.memory.size(), pieces = (n + many - 2) / many;
 END
 }
 
 list=
 [ "${1:-}" = --list ] && list=1 && shift
 functions="$*"
-[ $# -gt 0 ] || functions="$(grep -oE 'void [a-z_]*backward[a-z_]*\(' nanogpt.cpp | sed 's/void //; s/(//' | xargs) $others"
+[ $# -gt 0 ] ||
+    functions="$(grep -oE 'void [a-z_]*backward[a-z_]*\(' nanogpt.cpp | sed 's/void //; s/(//' | xargs) $others"
 
 # generate PART LEFT_OUT FROM TO: $work/PART.cpp with the mutants FROM to TO and without those LEFT_OUT, and
 # $work/PART.table with a line for each: number, function, its first and last line in PART.cpp, its line in the source,
@@ -251,6 +271,7 @@ int main(int, char** argv) {
     if (about("norm") || about("gain")) test_norms();
     if (about("rope")) test_rope();
     if (about("embedding")) test_embedding();
+    if (about("gradient")) test_gradient_norm();
     if (about("update") || about("gradient") || about("clip") || about("scheduled")) test_adamw();
     if (about("lu_") || about("dropout") || about("mask") || about("residual")) test_elementwise();
     if (about("cross")) test_cross_entropy();
@@ -286,13 +307,14 @@ compile() {
         MUTANT=0 $work/$part $test none >/dev/null || { echo "mutate.sh: $test fails without a mutant"; return 1; }
     done
 }
-# try NUMBER NAME PART: the layers' own tests first for free functions, the model's first for its members. A crash or a
-# loop without end is noticed, too.
+# try NUMBER NAME PART: the layers' own tests first, but for members of GPT the model's. A crash or a loop without end is
+# noticed, too.
 try() {
     [ "$3" = part_memory ] || ulimit -v 4000000
     ulimit -c 0
     first=layers second=model
-    grep -qE "^    (void|double|Dropout|std::optional<Dropout>|template <.*> void) $2\(" $work/source.cpp &&
+    [ "$2" != update ] && [ "$2" != mask ] &&
+        grep -qE "^    (void|double|Dropout|std::optional<Dropout>|template <.*> void) $2\(" $work/source.cpp &&
         first=model second=layers
     for test in $first $second; do
         MUTANT=$1 timeout 100 $work/"$3" $test "$2" >/dev/null || exit 0

@@ -1,6 +1,8 @@
 #!/bin/bash
-# Stopped at any moment and resumed, a run ends with the same bits as one that was never stopped; and what a kill leaves always loads.
-# tests/resume.sh BINARY [KILLS [SEED]]: kill -9, Ctrl-C and a kill while a new run begins over an old one, KILLS in all.
+# Stopped at any moment and resumed, a run ends with the same bits as one that was never stopped; and what a kill leaves
+# always loads.
+# tests/resume.sh BINARY [KILLS [SEED]]: kill -9, Ctrl-C and a kill while a new run begins over an old one, KILLS in
+# all.
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/tests/check.bash"
 kills=${2:-10}
@@ -11,7 +13,8 @@ small_text 150 >text.txt
 small_text 150 | tr a-z A-Z >other.txt
 sort text.txt >sorted.txt
 # Many checkpoints and few steps between them: what can go wrong goes wrong while files are written.
-run=("${tiny[@]}" --data=../text.txt --max_iters=150 --eval_interval=3 --log_interval=2 --dropout=0.1 --learning_rate=0.01)
+run=("${tiny[@]}" --data=../text.txt --max_iters=150 --eval_interval=3 --log_interval=2 --dropout=0.1 \
+    --learning_rate=0.01)
 results="model.safetensors state.safetensors config.json tokenizer.json tokenizer_config.json loss.svg"
 
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
@@ -67,7 +70,8 @@ while [ $done_kills -lt "$kills" ]; do
             done_kills=$((done_kills + 1))
             loads "round $round$history"
         elif [ $status = 0 ]; then
-            if grep -q "^stopped at iteration .*; go on with: ./nanogpt train --init_from=resume --out_dir=out" "$work/stdout"; then
+            if grep -q "^stopped at iteration .*; go on with: ./nanogpt train --init_from=resume --out_dir=out" \
+                "$work/stdout"; then
                 done_kills=$((done_kills + 1)) stopped=$((stopped + 1))
                 loads "round $round$history"
             else
@@ -86,7 +90,8 @@ while [ $done_kills -lt "$kills" ]; do
 done
 echo "$done_kills stopped runs, $stopped of them by Ctrl-C"
 
-# A new run over an old one's directory, killed as it begins: the directory loads, and the old model is still there or kept.
+# A new run over an old one's directory, killed as it begins: the directory loads, and the old model is still there or
+# kept.
 old=$(cksum <whole/out/model.safetensors)
 for try in $(seq $(((kills + 1) / 2))); do
     cp -r whole over && cd over || exit 1
@@ -112,9 +117,17 @@ mkdir longer && cd longer || exit 1
 half=("${run[@]}")
 for i in "${!half[@]}"; do [[ ${half[i]} == --max_iters=* ]] && half[i]=--max_iters=75; done
 quiet "half the run" nanogpt train "${half[@]}" --lr_decay_iters=150
+# A crash between the two files of a checkpoint leaves newer weights than the state's. (The run's best ones come last.)
+mkdir -p ../between && cp -r out ../between
+for name in config.json model.safetensors tokenizer.json tokenizer_config.json; do cp ../whole/out/$name \
+    ../between/out; done
 quiet "the other half" nanogpt train --init_from=resume --max_iters=150 --lr_decay_iters=0
 cd ..
 as_whole longer "max_iters raised"
+cd between || exit 1
+quiet "newer weights than the state's" nanogpt train --init_from=resume --max_iters=150 --lr_decay_iters=0
+cd ..
+as_whole between "newer weights than the state's"
 
 mkdir finished && cp -r whole/out finished && cd finished || exit 1
 quiet "a finished run" nanogpt train --init_from=resume
@@ -123,7 +136,8 @@ cd ..
 as_whole finished "a finished run, resumed"
 cd finished || exit 1
 unchanged=$(cat out/* | cksum)
-for option in n_layer=2 n_head=4 n_embd=32 block_size=8 n_hidden=8 n_kv_head=1 arch=llama norm=rmsnorm pos=rope mlp=swiglu wiring=post bias=false \
+for option in n_layer=2 n_head=4 n_embd=32 block_size=8 n_hidden=8 n_kv_head=1 arch=llama norm=rmsnorm pos=rope \
+    mlp=swiglu wiring=post bias=false \
     tie=false; do
     refused 1 "--$option would change the model; leave it out" train --init_from=resume --$option
 done
@@ -131,7 +145,8 @@ refused 1 "../sorted.txt is not the text of the run in out" train --init_from=re
 refused 2 "--max_iters is '-1'" train --init_from=resume --max_iters=-1
 [ "$unchanged" = "$(cat out/* | cksum)" ]
 report $? "a refused resume changed a file"
-quiet "what may change" nanogpt train --init_from=resume --max_iters=160 --learning_rate=0.002 --dropout=0 --batch_size=3 --n_layer=1 --arch=gpt2 \
+quiet "what may change" nanogpt train --init_from=resume --max_iters=160 --learning_rate=0.002 --dropout=0 \
+    --batch_size=3 --n_layer=1 --arch=gpt2 \
     --eval_interval=5 --weight_decay=0 --threads=2 --data="$work/text.txt"
 [ "$(tail -1 out/log.csv | cut -d, -f1)" = 160 ]
 report $? "what may change: the log ends with $(tail -1 out/log.csv)"
@@ -147,14 +162,17 @@ head -c 5000 ../whole/out/state.safetensors >out/state.safetensors
 broken "cut off" "state.safetensors"
 cp "$root/tests/golden/gpt2/model.safetensors" out/state.safetensors
 broken "another file" "state.safetensors is not a run's state; start a new run"
-for change in 's/\\"iter\\"/\\"itex\\"/' 's/\\"text\\"/\\"tezt\\"/' 's/\\"vocab_size\\\\\\"/\\"vocab_sixe\\\\\\"/' 's/\\"n_layer\\":\\"1\\"/\\"n_lexer\\":\\"1\\"/' \
-    's/\\"n_layer\\":\\"1\\"/\\"n_layer\\":\\"x\\"/' 's/\\"options\\":{/\\"options\\":[/' 's/"adamw.m"/"adamw.x"/' 's/\\"beta1\\":\\"0.9\\"/\\"beta1\\":\\"9.9\\"/'; do
+for change in 's/\\"iter\\"/\\"itex\\"/' 's/\\"text\\"/\\"tezt\\"/' 's/\\"vocab_size\\\\\\"/\\"vocab_sixe\\\\\\"/' \
+    's/\\"n_layer\\":\\"1\\"/\\"n_lexer\\":\\"1\\"/' \
+    's/\\"n_layer\\":\\"1\\"/\\"n_layer\\":\\"x\\"/' 's/\\"options\\":{/\\"options\\":[/' 's/"adamw.m"/"adamw.x"/' \
+        's/\\"beta1\\":\\"0.9\\"/\\"beta1\\":\\"9.9\\"/'; do
     sed "$change" ../whole/out/state.safetensors >out/state.safetensors
     ! cmp -s ../whole/out/state.safetensors out/state.safetensors
     report $? "$change changes nothing"
     nanogpt train --init_from=resume --max_iters=200 >"$work/stdout" 2>"$work/err"
     status=$?
-    [[ $change == *n_lexer* || $change == *layer*x* || $change == *9.9* ]] && expected=$status || expected=1 # a wrong option is status 1 or 2
+    [[ $change == *n_lexer* || $change == *layer*x* || $change == *9.9* ]] && expected=$status || expected=1 # a wrong \
+        option is status 1 or 2
     judge $expected "" "$change" $status
     [ $status != 0 ]
     report $? "$change is accepted"

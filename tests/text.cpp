@@ -1,4 +1,5 @@
-// Text and options: UTF-8, the tokenizer, batches, JSON, the command line's parts. Everything here comes from a user or a file.
+// Text and options: UTF-8, the tokenizer, batches, JSON, the command line's parts. Everything here comes from a user or
+// a file.
 #include "check.h"
 
 namespace {
@@ -44,7 +45,8 @@ void utf8_round_trip() {
     check(back == all, "a text that has every code point, encoded and decoded");
 }
 
-// The length of the well-formed sequence at the start of s by Unicode's table 3-7, or 0: written from the table, not from the code.
+// The length of the well-formed sequence at the start of s by Unicode's table 3-7, or 0: written from the table, not
+// from the code.
 std::size_t well_formed(std::string_view s) {
     struct Row {
         int from, to, second_from, second_to;

@@ -1,4 +1,5 @@
-// tokenizer.json: what is accepted is one token a character, and comes back. The first byte is config.json's vocab_size.
+// tokenizer.json: what is accepted is one token a character, and comes back. The first byte is config.json's
+// vocab_size.
 #include "fuzz.h"
 
 void target(std::string_view input) {
