@@ -418,9 +418,8 @@ inline Packed pack(real* out, View b, idx K, idx N) {
     return packed;
 }
 
-// The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with
-// start_row
-// = 0 every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
+// The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with start_row 0
+// every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
 template <idx R, idx V> void tile(
     real* c, idx c_row, const real* start, idx start_row, View a, const real* panel, idx width, idx K, idx columns) {
     real edge[R][V * lanes];
@@ -893,7 +892,7 @@ inline void attention_backward(
             std::fill_n(dvalues + t * row, D, real(0));
         }
         real *p = scratch<0>(block * width), *ds = scratch<1>(block * width),
-             *rows_packed = scratch<2>(2 * packed_size(block, D));
+             *rows_packed = scratch<2>(packed_size(block, D));
         const Packed kt = pack(scratch<3>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
         const Packed vt = pack(scratch<4>(packed_size(D, T)), transposed(rows_of(values, row)), D, T);
         const Packed k = pack(scratch<5>(packed_size(T, D)), rows_of(keys, row), T, D);
@@ -919,7 +918,7 @@ inline void attention_backward(
                 multiply(dqueries + i0 * row + h * D, row, rows_of(ds, width), k, rows, D, visible);
                 const Packed packed_q = pack(rows_packed, q, rows, D);
                 multiply(dkeys, row, transposed(rows_of(ds, width)), packed_q, visible, D, rows, dkeys, row);
-                const Packed packed_do = pack(rows_packed + packed_size(block, D), d_o, rows, D);
+                const Packed packed_do = pack(rows_packed, d_o, rows, D);
                 multiply(dvalues, row, transposed(rows_of(p, width)), packed_do, visible, D, rows, dvalues, row);
             }
     });
@@ -1901,7 +1900,7 @@ class Fields {
     std::string source_;
 };
 
-// ---- safetensors: the header's length in 8 bytes, a JSON header with each tensor's type, shape, place; the numbers ----
+// ---- safetensors: the header's length in 8 bytes, a JSON header with each tensor's type, shape, place; numbers ----
 
 // A tensor under its name in a file: element (i, j) of [rows, cols] is data[i * row + j * col].
 struct NamedView {
@@ -2373,8 +2372,8 @@ inline void save_model(const std::string& dir, const Config& config, const Param
     if (tokenizer) {
         write("tokenizer.json", notes["tokenizer.json"] = tokenizer_json(*tokenizer));
         write("tokenizer_config.json",
-            text(
-                R"({"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false, "model_max_length": )",
+            text(R"({"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false,)"
+                 R"( "model_max_length": )",
                 config.block_size, "}\n"));
     }
     write_safetensors(dir + "/model.safetensors", notes, named_views(config, weights));

@@ -320,10 +320,10 @@ void test_golden(const std::string& model) {
         return *fields.get<Json::Array>(list).at(std::size_t(s)).as<double>();
     };
     // AdamW's first step divides each gradient by its own size. Where a gradient is small only because its terms cancel
-    // (one element of h.0.mlp.c_proj.weight: 2e-8, where the others are 1e-2), float's rounding decides how far that weight
-    // goes, anything up to lr either way, and what follows then differs by some 1e-5. So the ten steps are taken twice: with
-    // the expected gradients, as read above, in the first step; and from our own throughout, which in float can only be
-    // asked to stay within 1e-4.
+    // (one element of h.0.mlp.c_proj.weight: 2e-8, where the others are 1e-2), float's rounding decides how far that
+    // weight goes, anything up to lr either way, and what follows then differs by some 1e-5. So the ten steps are taken
+    // twice: with the expected gradients, as read above, in the first step; and from our own throughout, which in float
+    // can only be asked to stay within 1e-4.
     for (const bool own : {true, false}) {
         directory.load(gpt.weights);
         std::fill_n(gpt.gradients.memory.data(), gpt.gradients.memory.size(), real(0));

@@ -37,7 +37,7 @@ equivalent() {
 # Other working memory, which nothing else is using, or more of it than is needed.
 gain_backward: real* partial = scratch<1>(pieces * 2 * C);
 gain_backward: real* partial = scratch<0>(pieces * 3 * C);
-attention_backward: real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *rows_packed = scratch<2>(3 * packed_size(block, D));
+attention_backward: real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *rows_packed = scratch<2>(2 * packed_size(block, D));
 attention_backward: const Packed k = pack(scratch<6>(packed_size(T, D)), rows_of(keys, row), T, D);
 gradient_norm: double* squares = scratch<1, double>(pieces);
 # The packed queries are done with when the packed do_i take their place.
@@ -307,8 +307,8 @@ compile() {
         MUTANT=0 $work/$part $test none >/dev/null || { echo "mutate.sh: $test fails without a mutant"; return 1; }
     done
 }
-# try NUMBER NAME PART: the layers' own tests first, but for members of GPT the model's. A crash or a loop without end is
-# noticed, too.
+# try NUMBER NAME PART: the layers' own tests first, but for members of GPT the model's. A crash or a loop without end
+# is noticed, too.
 try() {
     [ "$3" = part_memory ] || ulimit -v 4000000
     ulimit -c 0
