@@ -418,8 +418,8 @@ inline Packed pack(real* out, View b, idx K, idx N) {
     return packed;
 }
 
-// The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with start_row 0
-// every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
+// The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with
+// start_row = 0 every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
 template <idx R, idx V> void tile(
     real* c, idx c_row, const real* start, idx start_row, View a, const real* panel, idx width, idx K, idx columns) {
     real edge[R][V * lanes];
