@@ -331,7 +331,8 @@ constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;  // 8 of 16
 #endif
 typedef real Vector __attribute__((vector_size(vector_bytes)));
 constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
-constexpr idx k_block = 384, column_block = 16 * tile_vectors * lanes;  // so much of B is packed at a time: 1.2 MB
+constexpr idx k_block = 384;                // a packed panel is 72 kB, and
+constexpr idx row_block = 128 * tile_rows;  // so many rows of A, 1.5 MB, stay in the cache next to it
 
 inline Vector load(const real* p) {
     Vector v;
@@ -485,13 +486,17 @@ inline void multiply_row(real* c, View a, View b, idx begin, idx end, idx K, con
     }
     for (idx j = begin; j < end; j++) c[j] = start ? start[j] : 0;
     const auto add = [&]<idx n>(idx k, std::integral_constant<idx, n>) {  // n rows of B at a time
-        const real *x = a.from(0, k).data, *w = b.from(k, 0).data;
-        for (idx j = begin; j < end; j++) {
-            real y = c[j];
-#pragma GCC unroll 8
-            for (idx u = 0; u < n; u++) y += x[u * a.col] * w[u * b.row + j];
-            c[j] = y;
+        real x[n];
+        for (idx u = 0; u < n; u++) x[u] = a.from(0, k + u).data[0];
+        const real* w = b.from(k, 0).data;
+        idx j = begin;
+        for (; j + lanes <= end; j += lanes) {
+            Vector y = load(c + j);
+            for (idx u = 0; u < n; u++) y += x[u] * load(w + u * b.row + j);
+            store(c + j, y);
         }
+        for (; j < end; j++)
+            for (idx u = 0; u < n; u++) c[j] += x[u] * w[u * b.row + j];
     };
     idx k = 0;
     for (; k + 8 <= K; k += 8) add(k, std::integral_constant<idx, 8>{});
@@ -507,35 +512,39 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
 }
 
 // C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
-// itself (it accumulates), a bias (start_row = 0) or nothing. All threads pack a block of B; then each takes strips of
-// A's rows and multiplies them with all of the block. A strip of a transposed A is packed as well, [K][R].
+// itself (it accumulates), a bias (start_row = 0) or nothing. The longer side of C is divided among the threads, and each
+// packs for itself what its part needs: it stays in that core's caches, and nobody waits.
 inline void matmul(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
+    const idx threads = pool()->threads();
     if (M == 1) {  // a small one is done before a second thread has begun
-        const idx threads = N * K < 100000 ? 1 : pool()->threads(), slice = round_up((N + threads - 1) / threads, 16);
+        const idx slice = N * K < 30000 ? N : round_up((N + threads - 1) / threads, 16);
         return parallel_ranges(N, slice, [=](idx begin, idx end) { multiply_row(c, a, b, begin, end, K, start); });
     }
-    real* block = scratch<0>(packed_size(std::min(K, k_block), std::min(N, column_block)));
-    const idx task_rows = std::min<idx>(128, round_up(M / (4 * pool()->threads()) + 1, tile_rows));
-    for (idx j = 0; j < N; j += column_block)
+    const auto part = [=](idx i0, idx i1, idx j0, idx j1) {
+        real *panel = scratch<0>(k_block * panel_width), *strips = scratch<1>(row_block * k_block);
         for (idx k = 0; k < K; k += k_block) {
-            const idx columns = std::min(column_block, N - j), depth = std::min(k_block, K - k);
-            parallel_ranges(columns, panel_width,
-                [=](idx begin, idx end) { pack(block + begin * depth, b.from(k, j + begin), depth, end - begin); });
-            parallel_ranges(M, task_rows, [=](idx begin, idx end) {
-                real* strips = a.col == 1 ? nullptr : scratch<1>((end - begin + tile_rows) * depth);
-                if (strips) pack_strips(strips, a.from(begin, k), end - begin, depth);
-                for (idx p = 0; p < columns; p += panel_width)
-                    for (idx i = begin; i < end; i += tile_rows) {
-                        const View strip = strips ? View{strips + (i - begin) * depth, 1, tile_rows} : a.from(i, k);
-                        const Packed panel{block + p * depth, depth, std::min(panel_width, columns - p)};
-                        real* to = c + i * c_row + j + p;
-                        const real* from = k > 0 ? to : start ? start + i * start_row + j + p : nullptr;
-                        multiply(to, c_row, strip, panel, std::min(tile_rows, end - i), panel.N, depth, from,
-                            k > 0 ? c_row : start_row);
-                    }
-            });
+            const idx depth = std::min(k_block, K - k);
+            if (a.col != 1) pack_strips(strips, a.from(i0, k), i1 - i0, depth);
+            for (idx j = j0; j < j1; j += panel_width) {
+                const Packed packed = pack(panel, b.from(k, j), depth, std::min(panel_width, j1 - j));
+                for (idx i = i0; i < i1; i += tile_rows) {
+                    const View strip = a.col == 1 ? a.from(i, k) : View{strips + (i - i0) * depth, 1, tile_rows};
+                    real* to = c + i * c_row + j;
+                    const real* from = k > 0 ? to : start ? start + i * start_row + j : nullptr;
+                    multiply(to, c_row, strip, packed, std::min(tile_rows, i1 - i), packed.N, depth, from,
+                        k > 0 ? c_row : start_row);
+                }
+            }
         }
+    };
+    const bool by_rows = M >= N;
+    const idx side = by_rows ? M : N, unit = by_rows ? tile_rows : panel_width;
+    parallel_ranges(side, std::min(row_block, round_up((side + threads - 1) / threads, unit)), [=](idx begin, idx end) {
+        if (by_rows) part(begin, end, 0, N);
+        else
+            for (idx i = 0; i < M; i += row_block) part(i, std::min(M, i + row_block), begin, end);
+    });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
