@@ -518,15 +518,13 @@ inline Experiment Lab::training() {
     Figure loss{"training", text("Training loss, ", setting), "iteration", "loss (nats per token)", false, false,
         {"Pre-LN learns, with either norm. Post-LN (at this rate and warm-up) and the plain network learn the "
          "frequencies of the characters and no more. Without norms the loss is far "
-         "beyond a guess's from the first iteration on, or the gradient overflows float; a final norm alone does not "
+         "beyond a guess's from the first iteration on; a final norm alone does not "
          "save such a network. Each run is named with its last loss, or with the iteration at which it diverged (✗).",
             "Pre-LN 无论用哪种归一化都能学习。Post-LN（在此学习率与预热下）和普通网络只学到字符频率。"
-            "没有归一化时，损失从第一步起就远差于随机猜测，或梯度溢出 float；仅加末端归一化救不了这样的网络。"
+            "没有归一化时，损失从第一步起就远差于随机猜测；仅加末端归一化救不了这样的网络。"
             "图例给出每次训练的末段损失，或发散的迭代步 (✗)。"}};
     Figure norm{"training-gradients", text("Gradient norm of all weights, ", setting), "iteration",
-        "‖∂Loss/∂w‖ before clipping", false, true,
-        {"Before clipping to --grad_clip. Where a line is missing, the gradient overflowed float.",
-            "按 --grad_clip 截断之前。缺少曲线之处，梯度已溢出 float。"}};
+        "‖∂Loss/∂w‖ before clipping", false, true, {"Before clipping to --grad_clip.", "按 --grad_clip 截断之前。"}};
     for (const auto& [name, wiring, final_norm, kind] :
         {std::tuple{"pre, LayerNorm", Wiring::pre, true, Norm::layer}, {"pre, RMSNorm", Wiring::pre, true, Norm::rms},
             {"post", Wiring::post, false, Norm::layer}, {"plain", Wiring::plain, false, Norm::layer},
