@@ -512,8 +512,8 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
 }
 
 // C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
-// itself (it accumulates), a bias (start_row = 0) or nothing. The longer side of C is divided among the threads, and each
-// packs for itself what its part needs: it stays in that core's caches, and nobody waits.
+// itself (it accumulates), a bias (start_row = 0) or nothing. The longer side of C is divided among the threads, and
+// each packs for itself what its part needs: it stays in that core's caches, and nobody waits.
 inline void matmul(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     const idx threads = pool()->threads();

@@ -112,7 +112,7 @@ static void real_model() {
     check(spread(post_matrix) < 1.5, text("(X1), post: the last matrix's gradient varies by ", spread(post_matrix)));
     double none = model_borders(sizes, 8, Wiring::none, false).gradient[0],
            plain = model_borders(sizes, 8, Wiring::plain, false).gradient[0];
-    for (const int L : {16, 32}) {  // at least by a constant factor for each of the L/2 blocks that came on top
+    for (const int L : {16, 32, 64}) {  // at least by a constant factor for each of the L/2 blocks that came on top
         const Borders grown = model_borders(sizes, L, Wiring::none, false),
                       fallen = model_borders(sizes, L, Wiring::plain, false);
         check(std::isfinite(grown.gradient[0]) && grown.gradient[0] > none * std::pow(1.3, L / 2),
