@@ -171,8 +171,8 @@ for change in 's/\\"iter\\"/\\"itex\\"/' 's/\\"text\\"/\\"tezt\\"/' 's/\\"vocab_
     report $? "$change changes nothing"
     nanogpt train --init_from=resume --max_iters=200 >"$work/stdout" 2>"$work/err"
     status=$?
-    [[ $change == *n_lexer* || $change == *layer*x* || $change == *9.9* ]] && expected=$status || expected=1 # a wrong \
-        option is status 1 or 2
+    # A wrong option may be status 1 or 2.
+    [[ $change == *n_lexer* || $change == *layer*x* || $change == *9.9* ]] && expected=$status || expected=1
     judge $expected "" "$change" $status
     [ $status != 0 ]
     report $? "$change is accepted"
