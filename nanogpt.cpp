@@ -272,7 +272,7 @@ template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& 
 // exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6; 2ⁿ
 // is two factors made from their exponent bits, so that the product overflows to infinity and fades to 0 as it should.
 // Relative error below 3e-7 in float; NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the
-// loops it stands in, and it takes a twentieth of libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves
+// loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves
 // that in its low bits.
 [[gnu::always_inline]] inline float exp_float(float x) {
     constexpr float rounder = 0x1.8p23f;
@@ -306,10 +306,10 @@ template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& 
 //
 //     C = start + A B        c_ij = start_ij + Σ_k a_ik b_kj
 //
-// Nine tenths of a GPT's time is spent here. A processor multiplies and adds far faster than it reads memory, so each
-// number that is read must be used often. The kernel below keeps a tile of C, R rows by V vectors, in registers; for
-// each k it reads V vectors of B and R single numbers of A and does R·V vector multiply-adds. B is packed beforehand
-// into panels, so that the tile reads it in one straight line from the cache.
+// Nearly all of a GPT's arithmetic is done here. A processor multiplies and adds far faster than it reads memory, so
+// each number that is read must be used often. The kernel below keeps a tile of C, R rows by V vectors, in registers;
+// for each k it reads V vectors of B and R single numbers of A and does R·V vector multiply-adds. B is packed
+// beforehand into panels, so that the tile reads it in one straight line from the cache.
 //
 //        C                 A               B (a panel: V vectors wide, packed [K][V])
 //     +--+----+         +------+         +--+----+
@@ -513,7 +513,7 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
 
 // C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
 // itself (it accumulates), a bias (start_row = 0) or nothing. The longer side of C is divided among the threads, and
-// each packs for itself what its part needs: it stays in that core's caches, and nobody waits.
+// each packs for itself what its part needs, so that it stays in that core's caches.
 inline void matmul(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     const idx threads = pool()->threads();
@@ -540,7 +540,8 @@ inline void matmul(
     };
     const bool by_rows = M >= N;
     const idx side = by_rows ? M : N, unit = by_rows ? tile_rows : panel_width;
-    parallel_ranges(side, std::min(row_block, round_up((side + threads - 1) / threads, unit)), [=](idx begin, idx end) {
+    const idx length = std::min(128 * unit, round_up((side + threads - 1) / threads, unit));
+    parallel_ranges(side, length, [=](idx begin, idx end) {
         if (by_rows) part(begin, end, 0, N);
         else
             for (idx i = 0; i < M; i += row_block) part(i, std::min(M, i + row_block), begin, end);
@@ -925,10 +926,10 @@ inline void attention_backward(
                     for (idx j = 0; drop && j <= i; j++) pi[j] *= drop->mask(first + j);
                 }
                 multiply(dqueries + i0 * row + h * D, row, rows_of(ds, width), k, rows, D, visible);
-                const Packed packed_q = pack(rows_packed, q, rows, D);
-                multiply(dkeys, row, transposed(rows_of(ds, width)), packed_q, visible, D, rows, dkeys, row);
-                const Packed packed_do = pack(rows_packed, d_o, rows, D);
-                multiply(dvalues, row, transposed(rows_of(p, width)), packed_do, visible, D, rows, dvalues, row);
+                multiply(dkeys, row, transposed(rows_of(ds, width)), pack(rows_packed, q, rows, D), visible, D, rows,
+                    dkeys, row);
+                multiply(dvalues, row, transposed(rows_of(p, width)), pack(rows_packed, d_o, rows, D), visible, D, rows,
+                    dvalues, row);
             }
     });
 }

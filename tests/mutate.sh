@@ -40,8 +40,6 @@ gain_backward: real* partial = scratch<0>(pieces * 3 * C);
 attention_backward: real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *rows_packed = scratch<2>(2 * packed_size(block, D));
 attention_backward: const Packed k = pack(scratch<6>(packed_size(T, D)), rows_of(keys, row), T, D);
 gradient_norm: double* squares = scratch<1, double>(pieces);
-# The packed queries are done with when the packed do_i take their place.
-attention_backward: const Packed packed_do = pack(rows_packed, d_o, rows, D);
 # Blocks of queries of another length: the same sums.
 attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block, D);
 # Where p is 0 any finite number will do.
