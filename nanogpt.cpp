@@ -256,40 +256,62 @@ template <int which, class T = real> T* scratch(idx size) {
     return memory.data();
 }
 
-// Sum of term(0) … term(n-1) in 16 interleaved partial sums, added up in a fixed order. The order does not depend on
-// the vector width, so neither do the bits, and the loop vectorizes without -ffast-math.
-template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& term) {
-    real lane[16] = {};
-    idx i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (idx k = 0; k < 16; k++) lane[k] += term(i + k);
-    for (; i < n; i++) lane[i % 16] += term(i);
-    for (idx half = 8; half > 0; half /= 2)
-        for (idx k = 0; k < half; k++) lane[k] += lane[k + half];
-    return lane[0];
+// Combines n numbers, a power of 2, by halves: x_k with x_(k+n/2), and so on. Each half is one vector operation in
+// registers.
+template <idx n, class Op> [[gnu::always_inline]] inline real combine(const real* x, const Op& op) {
+    if constexpr (n == 1) return x[0];
+    else {
+        typedef real Half __attribute__((vector_size(n / 2 * sizeof(real))));
+        Half low, high;
+        std::memcpy(&low, x, sizeof low);
+        std::memcpy(&high, x + n / 2, sizeof high);
+        low = op(low, high);
+        real halves[n / 2];
+        std::memcpy(halves, &low, sizeof low);
+        return combine<n / 2>(halves, op);
+    }
 }
 
-// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6; 2ⁿ
-// is two factors made from their exponent bits, so that the product overflows to infinity and fades to 0 as it should.
-// Relative error below 3e-7 in float; NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the
-// loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves
-// that in its low bits.
+// start ∘ term(0) ∘ … ∘ term(n-1) in 16 interleaved parts, which are combined in a fixed order. That does not depend
+// on the vector width, so neither do the bits, and the loop vectorizes without -ffast-math.
+template <class Term, class Op>
+[[gnu::always_inline]] inline real reduce(idx n, real start, const Term& term, const Op& op) {
+    real lane[16];
+    for (real& x : lane) x = start;
+    idx i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (idx k = 0; k < 16; k++) lane[k] = op(lane[k], term(i + k));
+    for (; i < n; i++) lane[i % 16] = op(lane[i % 16], term(i));
+    return combine<16>(lane, op);
+}
+template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& term) {
+    return reduce(n, 0, term, [](auto a, auto b) { return a + b; });
+}
+// NaN counts as nothing.
+template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Term& term) {
+    return reduce(n, -std::numeric_limits<real>::infinity(), term, [](auto a, auto b) { return b > a ? b : a; });
+}
+
+// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6, here
+// doubled; 2ⁿ⁻¹ is made from its exponent bits, where n = -126 gives 0: so the product overflows to infinity as it
+// should, and below 1.7e-38 it is 0. Relative error below 3e-7 in float; NaN stays NaN. There is no branch and no
+// call in it: the compiler vectorizes the loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³
+// rounds t to an integer and leaves that in its low bits.
 [[gnu::always_inline]] inline float exp_float(float x) {
     constexpr float rounder = 0x1.8p23f;
-    x = x < -104.0f ? -104.0f : x;
+    x = x < -87.5f ? -87.5f : x;
     x = x > 89.0f ? 89.0f : x;
     const float t = x * 1.44269504f + rounder, n = t - rounder;
     const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first with few bits
-    float e = 1.0f / 720;
-    e = e * r + 1.0f / 120;
-    e = e * r + 1.0f / 24;
-    e = e * r + 1.0f / 6;
-    e = e * r + 0.5f;
+    float e = 2.0f / 720;
+    e = e * r + 2.0f / 120;
+    e = e * r + 2.0f / 24;
+    e = e * r + 2.0f / 6;
     e = e * r + 1.0f;
-    e = e * r + 1.0f;
-    const std::uint32_t power = std::bit_cast<std::uint32_t>(t) - std::bit_cast<std::uint32_t>(rounder);
-    const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(power) >> 1);
-    return e * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((power - half + 127) << 23);
+    e = e * r + 2.0f;
+    e = e * r + 2.0f;
+    return e *
+        std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) - std::bit_cast<std::uint32_t>(rounder) + 126) << 23);
 }
 
 // In double it is libm's.
@@ -331,8 +353,8 @@ constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;  // 8 of 16
 #endif
 typedef real Vector __attribute__((vector_size(vector_bytes)));
 constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
-constexpr idx k_block = 384;                // a packed panel is 72 kB, and
-constexpr idx row_block = 128 * tile_rows;  // so many rows of A, 1.5 MB, stay in the cache next to it
+constexpr idx k_block = 512;               // a packed panel is at most 96 kB, and
+constexpr idx row_block = 96 * tile_rows;  // so many rows of A, 1.5 MB,
 
 inline Vector load(const real* p) {
     Vector v;
@@ -340,22 +362,6 @@ inline Vector load(const real* p) {
     return v;
 }
 inline void store(real* p, Vector v) { std::memcpy(p, &v, sizeof v); }
-
-// The largest of x [n]; NaN counts as nothing.
-inline real maximum(const real* x, idx n) {
-    Vector top = Vector{} - std::numeric_limits<real>::infinity();
-    idx i = 0;
-    for (; i + lanes <= n; i += lanes) {
-        const Vector v = load(x + i);
-        top = v > top ? v : top;
-    }
-    real lane[lanes];
-    store(lane, top);
-    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
-    for (idx half = lanes / 2; half > 0; half /= 2)
-        for (idx k = 0; k < half; k++) lane[k] = lane[k + half] > lane[k] ? lane[k + half] : lane[k];
-    return lane[0];
-}
 
 constexpr idx round_up(idx n, idx multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -396,10 +402,12 @@ inline Packed pack(real* out, View b, idx K, idx N) {
         const real* from = b.from(0, j0).data;
         if (n < width) std::fill_n(out, K * width, real(0));
         if (b.col == 1) {
-            for (idx k = 0; k < K; k++)
+            for (idx k = 0; k < K; k++) {
+                for (idx v = 0; v < n; v += lanes) __builtin_prefetch(from + (k + 16) * b.row + v);
                 if (n == width)
                     for (idx v = 0; v < n; v += lanes) store(out + k * width + v, load(from + k * b.row + v));
                 else std::copy_n(from + k * b.row, n, out + k * width);
+            }
         } else {
             for (idx k = 0; k < K; k += lanes)
                 for (idx j = 0; j < n; j += lanes) {
@@ -421,7 +429,7 @@ inline Packed pack(real* out, View b, idx K, idx N) {
 
 // The tile: C [R, columns] = start + A [R,K] · panel, whose rows are `width` apart. No start means zero; with
 // start_row = 0 every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`.
-template <idx R, idx V> void tile(
+template <idx R, idx V> [[gnu::always_inline]] inline void tile(
     real* c, idx c_row, const real* start, idx start_row, View a, const real* panel, idx width, idx K, idx columns) {
     real edge[R][V * lanes];
     const bool whole = columns == V * lanes;
@@ -456,7 +464,8 @@ template <idx R, idx V> void tile(
 // Chooses the largest tile that fits what is left of the rows and the columns.
 constexpr idx tile_height(idx rows, idx R = tile_rows) { return rows < R ? tile_height(rows, R / 2) : R; }
 
-template <idx R, idx V, class... Arguments> void tile_that_fits(idx rows, idx columns, const Arguments&... arguments) {
+template <idx R, idx V, class... Arguments>
+[[gnu::always_inline]] inline void tile_that_fits(idx rows, idx columns, const Arguments&... arguments) {
     if constexpr (R > 1)
         if (rows < R) return tile_that_fits<R / 2, V>(rows, columns, arguments...);
     if constexpr (V > 1)
@@ -540,7 +549,7 @@ inline void matmul(
     };
     const bool by_rows = M >= N;
     const idx side = by_rows ? M : N, unit = by_rows ? tile_rows : panel_width;
-    const idx length = std::min(128 * unit, round_up((side + threads - 1) / threads, unit));
+    const idx length = std::min(96 * unit, round_up((side + threads - 1) / threads, unit));
     parallel_ranges(side, length, [=](idx begin, idx end) {
         if (by_rows) part(begin, end, 0, N);
         else
@@ -825,8 +834,8 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //     s_ij = q_i · k_j / √D        p_ij = e^(s_ij) / Σ_(j'<=i) e^(s_ij')        o_i = Σ_j m_ij p_ij v_j
 //
 // (m is dropout's mask.) As in FlashAttention (Dao et al., 2022) no T × T matrix is kept: a block of queries at a time
-// meets the keys up to its diagonal, and per row only the log-sum-exp l_i = log Σ_j e^(s_ij) stays, from which the
-// backward makes p_ij = e^(s_ij − l_i) again.
+// meets the keys up to its diagonal, and per row only the largest score t_i = max_j s_ij and 1/z_i stay, with the sum
+// z_i = Σ_j e^(s_ij − t_i), from which the backward makes p_ij = e^(s_ij − t_i) / z_i again.
 //
 // Backward, from do_i. Through the weighted mean: dv_j = Σ_i m_ij p_ij do_i and dp_ij = m_ij do_i · v_j. Through the
 // softmax, whose Jacobian is ∂p_ij/∂s_ij' = p_ij (δ_jj' − p_ij'):
@@ -840,27 +849,28 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //
 // summed for k and v over the query heads that share them.
 
-constexpr idx query_block = 32;
+// Queries of one block: few if T is short, for that skips more of the keys beyond the diagonal; more if it is long.
+constexpr idx query_block(idx T) { return std::clamp<idx>(T / 64 * 8, 16, 64); }
 
-// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes e^(scale (s - max)),
-// and 0 beyond them. Returns the sum and the log-sum-exp of scale s.
+// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes e^(scale s - t),
+// and 0 beyond them. Returns t and 1/z.
 inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real scale) {
-    std::fill(s + visible, s + padded, -std::numeric_limits<real>::infinity());
-    const real top = maximum(s, padded);
-    for (idx j = 0; j < padded; j++) s[j] = exp_real(scale * (s[j] - top));
-    const real total = sum(padded, [=](idx j) { return s[j]; });
-    return {total, scale * top + std::log(total)};
+    for (idx j = visible; j < padded; j++) s[j] = -std::numeric_limits<real>::infinity();
+    const real t = scale * maximum(padded, [=](idx j) { return s[j]; });
+    const real z = sum(padded, [=](idx j) { return s[j] = exp_real(scale * s[j] - t); });
+    return {t, 1 / z};
 }
 
-// out [B,T,H*D]; lse [B,T,H]; queries from time `from` on, as sampling asks for the last one only. drop may be null.
-inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, idx from, const Dropout* drop) {
+// out [B,T,H*D]; softmax [B,T,H,2] keeps each row's t and 1/z; queries from time `from` on, as sampling asks for the
+// last one only. drop may be null.
+inline void attention_forward(real* out, real* softmax, const real* qkv, Heads s, idx from, const Dropout* drop) {
     const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
-        const idx b = task / s.G, g = task % s.G, block = std::min(query_block, T - from);
+        const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), T - from);
         const real* queries = qkv + b * T * row;
         const View keys = rows_of(queries + (s.H + g) * D, row), values = rows_of(keys.data + s.G * D, row);
-        real *p = scratch<0>(block * width), total[query_block];
+        real* p = scratch<0>(block * width);
         Packed packed_keys{}, packed_values{};
         if (block > 1) {  // one row alone is not worth it
             packed_keys = pack(scratch<1>(packed_size(D, T)), transposed(keys), D, T);
@@ -874,40 +884,37 @@ inline void attention_forward(real* out, real* lse, const real* qkv, Heads s, id
                 if (block > 1) multiply(p, width, q, packed_keys, rows, visible, D);
                 else multiply_row(p, q, transposed(keys), 0, visible, D);
                 for (idx r = 0; r < rows; r++) {
-                    const idx i = i0 + r, row_of_all = (b * T + i) * s.H + h;
-                    real* pr = p + r * width;
-                    std::tie(total[r], lse[row_of_all]) = softmax_row(pr, i + 1, round_up(visible, 16), scale);
+                    const idx i = i0 + r;
+                    real *pr = p + r * width, *kept = softmax + 2 * ((b * T + i) * s.H + h);
+                    std::tie(kept[0], kept[1]) = softmax_row(pr, i + 1, round_up(visible, 16), scale);
                     if (drop)
                         for (idx j = 0; j <= i; j++) pr[j] *= drop->mask(((b * s.H + h) * T + i) * T + j);
                 }
                 if (block > 1) multiply(o, s.H * D, rows_of(p, width), packed_values, rows, D, visible);
                 else multiply_row(o, rows_of(p, width), values, 0, D, visible);
                 for (idx r = 0; r < rows; r++)
-                    for (idx d = 0; d < D; d++) o[r * s.H * D + d] /= total[r];
+                    for (idx d = 0; d < D; d++) o[r * s.H * D + d] *= softmax[2 * ((b * T + i0 + r) * s.H + h) + 1];
             }
     });
 }
 
-// dqkv [B, T, (H + 2G) D] from dout [B,T,H*D] and lse [B,T,H].
+// dqkv [B, T, (H + 2G) D] from dout [B,T,H*D] and softmax [B,T,H,2].
 inline void attention_backward(
-    real* dqkv, const real* dout, const real* lse, const real* qkv, Heads s, const Dropout* drop) {
+    real* dqkv, const real* dout, const real* softmax, const real* qkv, Heads s, const Dropout* drop) {
     const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
-        const idx b = task / s.G, g = task % s.G, block = std::min(query_block, T);
+        const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), T);
         const real *queries = qkv + b * T * row, *keys = queries + (s.H + g) * D, *values = keys + s.G * D;
         real *dqueries = dqkv + b * T * row, *dkeys = dqueries + (s.H + g) * D, *dvalues = dkeys + s.G * D;
-        for (idx t = 0; t < T; t++) {
-            std::fill_n(dkeys + t * row, D, real(0));
-            std::fill_n(dvalues + t * row, D, real(0));
-        }
         real *p = scratch<0>(block * width), *ds = scratch<1>(block * width),
              *rows_packed = scratch<2>(packed_size(block, D));
         const Packed kt = pack(scratch<3>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
         const Packed vt = pack(scratch<4>(packed_size(D, T)), transposed(rows_of(values, row)), D, T);
         const Packed k = pack(scratch<5>(packed_size(T, D)), rows_of(keys, row), T, D);
+        bool first = true;  // the last block of queries sees all keys; it comes first and starts their gradients
         for (idx h = g * (s.H / s.G); h < (g + 1) * (s.H / s.G); h++)
-            for (idx i0 = 0; i0 < T; i0 += block) {
+            for (idx i0 = (T - 1) / block * block; i0 >= 0; i0 -= block, first = false) {
                 const idx rows = std::min(block, T - i0), visible = i0 + rows, padded = round_up(visible, 16);
                 const View q = rows_of(queries + i0 * row + h * D, row);
                 const View d_o = rows_of(dout + ((b * T + i0) * s.H + h) * D, s.H * D);
@@ -915,21 +922,24 @@ inline void attention_backward(
                 multiply(ds, width, d_o, vt, rows, visible, D);  // do_i · v_j become m p and ds / √D, row by row:
                 for (idx i = i0; i < visible; i++) {
                     real *pi = p + (i - i0) * width, *dsi = ds + (i - i0) * width;
-                    const idx first = ((b * s.H + h) * T + i) * T;
-                    const real l = lse[(b * T + i) * s.H + h];
-                    std::fill(pi + i + 1, pi + padded, -std::numeric_limits<real>::infinity());
-                    std::fill(dsi + i + 1, dsi + padded, real(0));
-                    for (idx j = 0; j < padded; j++) pi[j] = exp_real(scale * pi[j] - l);
-                    for (idx j = 0; drop && j <= i; j++) dsi[j] *= drop->mask(first + j);
-                    const real mean = sum(padded, [=](idx j) { return pi[j] * dsi[j]; });
+                    const idx of_all = (b * s.H + h) * T + i;
+                    const real* kept = softmax + 2 * ((b * T + i) * s.H + h);
+                    const real t = kept[0], over_z = kept[1];
+                    for (idx j = 0; drop && j <= i; j++) dsi[j] *= drop->mask(of_all * T + j);
+                    const real mean = sum(padded, [=](idx j) {
+                        const bool seen = static_cast<int>(j) <= static_cast<int>(i);  // int: as many lanes as real
+                        pi[j] = seen ? exp_real(scale * pi[j] - t) * over_z : 0;
+                        dsi[j] = seen ? dsi[j] : 0;
+                        return pi[j] * dsi[j];
+                    });
                     for (idx j = 0; j < padded; j++) dsi[j] = scale * pi[j] * (dsi[j] - mean);
-                    for (idx j = 0; drop && j <= i; j++) pi[j] *= drop->mask(first + j);
+                    for (idx j = 0; drop && j <= i; j++) pi[j] *= drop->mask(of_all * T + j);
                 }
                 multiply(dqueries + i0 * row + h * D, row, rows_of(ds, width), k, rows, D, visible);
                 multiply(dkeys, row, transposed(rows_of(ds, width)), pack(rows_packed, q, rows, D), visible, D, rows,
-                    dkeys, row);
+                    first ? nullptr : dkeys, row);
                 multiply(dvalues, row, transposed(rows_of(p, width)), pack(rows_packed, d_o, rows, D), visible, D, rows,
-                    dvalues, row);
+                    first ? nullptr : dvalues, row);
             }
     });
 }
@@ -1016,7 +1026,8 @@ inline void residual_backward(real* dx, const real* df, idx count) {
 inline void cross_entropy(real* losses, real* logits, const Token* targets, real weight, idx N, idx V) {
     parallel_each<4>(N, [=](idx n) {
         real* z = logits + n * V;
-        const real top = maximum(z, V), total = sum(V, [=](idx v) { return exp_real(z[v] - top); });
+        const real top = maximum(V, [=](idx v) { return z[v]; });
+        const real total = sum(V, [=](idx v) { return exp_real(z[v] - top); });
         losses[n] = top + std::log(total) - z[targets[n]];
         if (weight == 0) return;
         const real factor = weight / total;
@@ -1208,7 +1219,7 @@ class GPT {
         if (c.wiring == Wiring::post) layers(sums_, keep ? 2 * L : 1, N * c.C());
         layers(qkv_, L, N * c.qkv());
         layers(attended_, keep ? L : 1, N * c.C());
-        layers(lse_, keep ? L : 1, N * c.n_head);
+        layers(softmax_, keep ? L : 1, N * c.n_head * 2);
         layers(fc_, keep ? L : 1, N * c.fc());
         memory_.want(normed_, N * c.C());
         memory_.want(branch_, N * c.C());
@@ -1358,7 +1369,8 @@ class GPT {
         linear_forward(of(qkv_, l) + from_ * Q, in, w.qkv, rows, C, Q);
         if (turns_) rope(of(qkv_, l), turns_, +1, heads(), from_);
         const auto dropped = attention_dropout(l);
-        attention_forward(of(attended_, l), of(lse_, l), of(qkv_, l), heads(), from_, dropped ? &*dropped : nullptr);
+        attention_forward(
+            of(attended_, l), of(softmax_, l), of(qkv_, l), heads(), from_, dropped ? &*dropped : nullptr);
         linear_forward(y, of(attended_, l) + from_ * C, w.projection, rows, C, C);
     }
 
@@ -1366,7 +1378,7 @@ class GPT {
         const idx C = config.C(), N = B_ * T_;
         linear_backward(act_, dw.projection, dy, of(attended_, l), w.projection, N, C, C);
         const auto dropped = attention_dropout(l);
-        attention_backward(dqkv_, act_, of(lse_, l), of(qkv_, l), heads(), dropped ? &*dropped : nullptr);
+        attention_backward(dqkv_, act_, of(softmax_, l), of(qkv_, l), heads(), dropped ? &*dropped : nullptr);
         if (turns_) rope(dqkv_, turns_, -1, heads(), 0);
         linear_backward(din, dw.qkv, dqkv_, in, w.qkv, N, C, config.qkv());
     }
@@ -1421,7 +1433,7 @@ class GPT {
 
     Use use_;
     Memory memory_;
-    std::vector<real*> x_, moments_, sums_, qkv_, attended_, lse_, fc_;  // by branch or by layer
+    std::vector<real*> x_, moments_, sums_, qkv_, attended_, softmax_, fc_;  // by branch or by layer
     real *normed_ = nullptr, *branch_ = nullptr, *act_ = nullptr, *logits_ = nullptr, *losses_ = nullptr;
     real *sinusoids_ = nullptr, *turns_ = nullptr;
     real *dx_ = nullptr, *dqkv_ = nullptr, *dsum_ = nullptr, *masked_ = nullptr;

@@ -232,10 +232,10 @@ void test_dropout_sites() {
             for (idx l = 0; l < L; l++) {
                 const Block& w = gpt->weights.blocks[std::size_t(l)];
                 const Heads heads{B, T, full.n_head, full.n_kv_head, full.D()};
-                Numbers qkv = zeros(N * full.qkv()), attended = zeros(N * C), lse = zeros(N * full.n_head);
+                Numbers qkv = zeros(N * full.qkv()), attended = zeros(N * C), softmax = zeros(N * full.n_head * 2);
                 linear_forward(qkv.data(), x.data(), w.qkv, N, C, full.qkv());
                 const Dropout weights = drop(2 + 4 * l);
-                attention_forward(attended.data(), lse.data(), qkv.data(), heads, 0, &weights);
+                attention_forward(attended.data(), softmax.data(), qkv.data(), heads, 0, &weights);
                 linear_forward(x.data(), attended.data(), w.projection, N, C, C);
                 dropout(x.data(), x.data(), drop(1 + 4 * l), N * C);
                 same(x, 2 * l + 1);
