@@ -2997,7 +2997,7 @@ class Trainer {
                 o_.out_dir);
     }
 
-    // The best weights if these are, the state to resume from, and the plot.
+    // The best weights if these are, the plot, and last the state to resume from: a kill in between only repeats work.
     void save(double val_loss) {
         if (val_loss < best_loss_) {
             best_loss_ = val_loss;
@@ -3005,13 +3005,13 @@ class Trainer {
             save_model(o_.out_dir, gpt_->config, gpt_->weights, tokenizer_,
                 {{"iter", text(iter_)}, {"val_loss", shortest(val_loss)}});
         }
-        save_state();
         Plot plot{"Loss", "iteration", "loss (nats per token)", {{"training batch", {}}, {"validation", {}}}};
         for (const LogRow& row : rows_) {
             plot.series[0].points.emplace_back(double(row.iter), row.train_loss);
             if (!std::isnan(row.val_loss)) plot.series[1].points.emplace_back(double(row.iter), row.val_loss);
         }
         replace_file(o_.out_dir + "/loss.svg", [&](std::ostream& out) { out << plot.svg(); });
+        save_state();
     }
 
     // All in one file, so that it is always of one moment.
