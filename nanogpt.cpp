@@ -1261,7 +1261,7 @@ class GPT {
         B_ = B, T_ = T, from_ = from;
         dropout_step_ = config.dropout > 0 ? dropout_step : std::nullopt;
         const Config& c = config;
-        const idx C = c.C(), L = c.n_layer, rows = B * T - from;
+        const idx C = c.C(), L = c.n_layer;
         embedding_forward(x(0), tokens, weights.wte, sinusoids_ ? sinusoids_ : weights.wpe, B, T, from, C);
         if (dropout_step_) dropout(x(0), x(0), drop(0), B * T * C);
         for (idx l = 0; l < L; l++) {
@@ -1271,11 +1271,10 @@ class GPT {
         }
         const real* out = x(2 * L);
         if (c.final_norm) {
-            norm_forward(normed_ + from * C, of(moments_, 2 * L), out + from * C, weights.final_norm, rows);
+            norm_forward(normed_ + from_ * C, of(moments_, 2 * L), out + from_ * C, weights.final_norm);
             out = normed_;
         }
-        const idx first = use_ == Use::sampling ? B * T - 1 : from;
-        matmul(logits_, c.vocab_size, rows_of(out + first * C, C), transposed(rows_of(head(weights), C)), B * T - first,
+        matmul(logits_, c.vocab_size, rows_of(out + from_ * C, C), transposed(rows_of(head(weights), C)), rows(),
             c.vocab_size, C);
     }
 
@@ -1317,21 +1316,21 @@ class GPT {
   private:
     // Branch k: x(k) -> x(k+1). Only the rows from `from_` on are computed.
     template <class Branch> void half_forward(idx k, Gain gain, const Branch& branch) {
-        const idx C = config.C(), skip = from_ * C, rows = B_ * T_ - from_;
+        const idx C = config.C();
         const Wiring wiring = config.wiring;
-        const real *in = x(k) + skip, *f_in = in;
+        const real *in = x(k), *f_in = in;
         if (wiring == Wiring::pre) {
-            norm_forward(normed_ + skip, of(moments_, k), in, gain, rows);
-            f_in = normed_ + skip;
+            norm_forward(normed_ + from_ * C, of(moments_, k), in + from_ * C, gain);
+            f_in = normed_;
         }
-        real* y = x(k + 1) + skip;
-        real* f = wiring == Wiring::plain ? y : branch_ + skip;
+        real *y = x(k + 1), *f = wiring == Wiring::plain ? y : branch_;
         branch(f, f_in);
-        if (dropout_step_) dropout(f, f, drop(1 + 2 * k), rows * C);
-        if (wiring == Wiring::pre || wiring == Wiring::none) residual_forward(y, in, f, rows * C);
+        const idx skip = from_ * C, count = rows() * C;
+        if (dropout_step_) dropout(f, f, drop(1 + 2 * k), count);
+        if (wiring == Wiring::pre || wiring == Wiring::none) residual_forward(y + skip, in + skip, f + skip, count);
         if (wiring == Wiring::post) {
-            residual_forward(of(sums_, k) + skip, in, f, rows * C);
-            norm_forward(y, of(moments_, k), of(sums_, k) + skip, gain, rows);
+            residual_forward(of(sums_, k) + skip, in + skip, f + skip, count);
+            norm_forward(y + skip, of(moments_, k), of(sums_, k) + skip, gain);
         }
     }
 
@@ -1354,7 +1353,7 @@ class GPT {
         }
         const real* in = x(k);
         if (wiring == Wiring::pre) {
-            norm_forward(normed_, of(moments_, k), in, gain, N);
+            norm_forward(normed_, of(moments_, k), in, gain);
             in = normed_;
         }
         branch_backward(branch_, df, in);
@@ -1365,13 +1364,15 @@ class GPT {
     }
 
     void attention_forward_branch(real* y, const real* in, const Block& w, idx l) {
-        const idx C = config.C(), Q = config.qkv(), rows = B_ * T_ - from_;
-        linear_forward(of(qkv_, l) + from_ * Q, in, w.qkv, rows, C, Q);
+        const idx C = config.C(), Q = config.qkv();
+        linear_forward(of(qkv_, l) + from_ * Q, in + from_ * C, w.qkv, rows(), C, Q);
         if (turns_) rope(of(qkv_, l), turns_, +1, heads(), from_);
+        // Above the last keys and values only the last row is asked for in sampling.
+        if (use_ == Use::sampling && l + 1 == config.n_layer) from_ = B_ * T_ - 1;
         const auto dropped = attention_dropout(l);
         attention_forward(
             of(attended_, l), of(softmax_, l), of(qkv_, l), heads(), from_, dropped ? &*dropped : nullptr);
-        linear_forward(y, of(attended_, l) + from_ * C, w.projection, rows, C, C);
+        linear_forward(y + from_ * C, of(attended_, l) + from_ * C, w.projection, rows(), C, C);
     }
 
     void attention_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
@@ -1384,10 +1385,10 @@ class GPT {
     }
 
     void mlp_forward_branch(real* y, const real* in, const Block& w, idx l) {
-        const idx C = config.C(), F = config.F(), fc = config.fc(), rows = B_ * T_ - from_;
-        linear_forward(of(fc_, l) + from_ * fc, in, w.fc, rows, C, fc);
-        activation_forward(act_, of(fc_, l) + from_ * fc, rows);
-        linear_forward(y, act_, w.out, rows, F, C);
+        const idx C = config.C(), F = config.F(), fc = config.fc();
+        linear_forward(of(fc_, l) + from_ * fc, in + from_ * C, w.fc, rows(), C, fc);
+        activation_forward(act_, of(fc_, l) + from_ * fc, rows());
+        linear_forward(y + from_ * C, act_, w.out, rows(), F, C);
     }
 
     // The activation's backward puts the gradient of the inner values in their place, and its output, which is not
@@ -1406,9 +1407,9 @@ class GPT {
         else gelu_forward(y, z, rows * config.F());
     }
 
-    void norm_forward(real* y, real* moments, const real* in, Gain gain, idx rows) {
+    void norm_forward(real* y, real* moments, const real* in, Gain gain) {
         const auto forward = config.norm == Norm::layer ? layernorm_forward : rmsnorm_forward;
-        forward(y, moments, in, gain, rows, config.C(), real(config.norm_eps));
+        forward(y, moments, in, gain, rows(), config.C(), real(config.norm_eps));
     }
 
     void norm_backward(real* dx, Gain dgain, const real* dy, const real* in, const real* moments, Gain gain) {
@@ -1418,6 +1419,7 @@ class GPT {
 
     static real* of(const std::vector<real*>& list, idx i) { return list[static_cast<std::size_t>(i) % list.size()]; }
     static real* head(const Parameters& p) { return p.head ? p.head : p.wte; }
+    idx rows() const { return B_ * T_ - from_; }
     Heads heads() const { return {B_, T_, config.n_head, config.n_kv_head, config.D()}; }
 
     // Dropout acts at 4L + 1 sites: 0 the embedding, then per branch k its output at 1 + 2k, and for attention its
@@ -1437,7 +1439,7 @@ class GPT {
     real *normed_ = nullptr, *branch_ = nullptr, *act_ = nullptr, *logits_ = nullptr, *losses_ = nullptr;
     real *sinusoids_ = nullptr, *turns_ = nullptr;
     real *dx_ = nullptr, *dqkv_ = nullptr, *dsum_ = nullptr, *masked_ = nullptr;
-    idx B_ = 0, T_ = 0, from_ = 0;  // of the last forward
+    idx B_ = 0, T_ = 0, from_ = 0;  // of the last forward; its rows before from_ are known or not asked for
     std::optional<std::uint64_t> dropout_step_;
 };
 
