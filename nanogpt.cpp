@@ -520,9 +520,32 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
             else std::copy_n(a.from(i, k).data, M - i, out);
 }
 
+// C [M,N] = start + A [M,K] B [K,N], by the calling thread, from operands where they lie.
+inline void product(
+    real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
+    real *panel = scratch<0>(k_block * panel_width), *strips = scratch<1>(row_block * k_block);
+    for (idx i0 = 0; i0 < M; i0 += row_block)
+        for (idx k = 0; k < K; k += k_block) {
+            const idx rows = std::min(row_block, M - i0), depth = std::min(k_block, K - k);
+            if (a.col != 1) pack_strips(strips, a.from(i0, k), rows, depth);
+            for (idx j = 0; j < N; j += panel_width) {
+                const Packed packed = pack(panel, b.from(k, j), depth, std::min(panel_width, N - j));
+                for (idx i = 0; i < rows; i += tile_rows) {
+                    const View strip = a.col == 1 ? a.from(i0 + i, k) : View{strips + i * depth, 1, tile_rows};
+                    real* to = c + (i0 + i) * c_row + j;
+                    const real* from = k > 0 ? to : start ? start + (i0 + i) * start_row + j : nullptr;
+                    multiply(to, c_row, strip, packed, std::min(tile_rows, rows - i), packed.N, depth, from,
+                        k > 0 ? c_row : start_row);
+                }
+            }
+        }
+}
+
 // C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
 // itself (it accumulates), a bias (start_row = 0) or nothing. The longer side of C is divided among the threads, and
-// each packs for itself what its part needs, so that it stays in that core's caches.
+// each packs for itself what its part needs, so that it stays in that core's caches. A weight's gradient, where K
+// counts the batch's rows, is two such products, of the first and the last half of the rows: each core has one half
+// of them in its cache already. It is two for any number of threads, so that the bits are the same.
 inline void matmul(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     const idx threads = pool()->threads();
@@ -530,31 +553,25 @@ inline void matmul(
         const idx slice = N * K < 30000 ? N : round_up((N + threads - 1) / threads, 16);
         return parallel_ranges(N, slice, [=](idx begin, idx end) { multiply_row(c, a, b, begin, end, K, start); });
     }
-    const auto part = [=](idx i0, idx i1, idx j0, idx j1) {
-        real *panel = scratch<0>(k_block * panel_width), *strips = scratch<1>(row_block * k_block);
-        for (idx k = 0; k < K; k += k_block) {
-            const idx depth = std::min(k_block, K - k);
-            if (a.col != 1) pack_strips(strips, a.from(i0, k), i1 - i0, depth);
-            for (idx j = j0; j < j1; j += panel_width) {
-                const Packed packed = pack(panel, b.from(k, j), depth, std::min(panel_width, j1 - j));
-                for (idx i = i0; i < i1; i += tile_rows) {
-                    const View strip = a.col == 1 ? a.from(i, k) : View{strips + (i - i0) * depth, 1, tile_rows};
-                    real* to = c + i * c_row + j;
-                    const real* from = k > 0 ? to : start ? start + i * start_row + j : nullptr;
-                    multiply(to, c_row, strip, packed, std::min(tile_rows, i1 - i), packed.N, depth, from,
-                        k > 0 ? c_row : start_row);
-                }
-            }
-        }
-    };
     const bool by_rows = M >= N;
-    const idx side = by_rows ? M : N, unit = by_rows ? tile_rows : panel_width;
-    const idx length = std::min(96 * unit, round_up((side + threads - 1) / threads, unit));
-    parallel_ranges(side, length, [=](idx begin, idx end) {
-        if (by_rows) part(begin, end, 0, N);
+    const idx halves = start == c && K > std::max(M, N) ? 2 : 1, side = by_rows ? M : N;
+    const idx unit = by_rows ? tile_rows : panel_width;
+    const idx length = std::min(96 * unit, round_up((side * halves + threads - 1) / threads, unit));
+    const idx parts = (side + length - 1) / length;
+    real* second = scratch<2>(halves > 1 ? M * N : 0);
+    parallel_for(halves * parts, [=](idx task) {
+        const idx half = task / parts, k = half * K / halves, depth = (half + 1) * K / halves - k;
+        const idx begin = task % parts * length, size = std::min(length, side - begin);
+        const idx i = by_rows ? begin : 0, j = by_rows ? 0 : begin, m = by_rows ? size : M, n = by_rows ? N : size;
+        if (half) product(second + i * N + j, N, a.from(i, k), b.from(k, j), m, n, depth);
         else
-            for (idx i = 0; i < M; i += row_block) part(i, std::min(M, i + row_block), begin, end);
+            product(c + i * c_row + j, c_row, a.from(i, 0), b.from(0, j), m, n, depth,
+                start ? start + i * start_row + j : nullptr, start_row);
     });
+    if (halves > 1)
+        parallel_each<few>(M, [=](idx i) {
+            for (idx j = 0; j < N; j++) c[i * c_row + j] += second[i * N + j];
+        });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -585,11 +602,28 @@ inline void linear_forward(real* y, const real* x, Linear w, idx N, idx in, idx 
     matmul(y, out, rows_of(x, in), rows_of(w.weight, out), N, out, in, w.bias);
 }
 
+// Sums over all rows, as the gradients of biases and gains are: a [C] and b [C], which may be null, get added what
+// row(n, a, b) adds for each n. So that the order is fixed, the rows are cut into `pieces` whatever the number of
+// threads; each piece adds up its own [a, b], and these are added in order.
+template <class Row> void sum_rows(real* a, real* b, idx N, idx C, const Row& row) {
+    constexpr idx pieces = 16;
+    real* partial = scratch<0>(pieces * 2 * C);
+    parallel_for(pieces, [=, &row](idx p) {
+        real *pa = partial + p * 2 * C, *pb = pa + C;
+        std::fill_n(pa, 2 * C, real(0));
+        for (idx n = p * N / pieces; n < (p + 1) * N / pieces; n++) row(n, pa, pb);
+    });
+    for (idx p = 0; p < pieces; p++)
+        for (idx i = 0; i < C; i++) {
+            a[i] += partial[p * 2 * C + i];
+            if (b) b[i] += partial[p * 2 * C + C + i];
+        }
+}
+
 // db [C] += the sum of the rows of dy [N,C].
 inline void bias_backward(real* db, const real* dy, idx N, idx C) {
-    parallel_ranges(C, 64, [=](idx c0, idx c1) {
-        for (idx n = 0; n < N; n++)
-            for (idx c = c0; c < c1; c++) db[c] += dy[n * C + c];
+    sum_rows(db, nullptr, N, C, [=](idx n, real* __restrict sums, real*) {
+        for (idx c = 0; c < C; c++) sums[c] += dy[n * C + c];
     });
 }
 
@@ -646,28 +680,10 @@ inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, 
     });
 }
 
-// The gains' gradients sum over all rows. So that the order of that sum is fixed, the rows are cut into `pieces`
-// whatever the number of threads; each piece adds up its own [dγ, dβ], and these are added in order. row(n, dgamma,
-// dbeta) is one row's share.
-template <class Row> void gain_backward(Gain dgain, idx N, idx C, const Row& row) {
-    constexpr idx pieces = 16;
-    real* partial = scratch<0>(pieces * 2 * C);
-    parallel_for(pieces, [=, &row](idx p) {
-        real *dgamma = partial + p * 2 * C, *dbeta = dgamma + C;
-        std::fill_n(dgamma, 2 * C, real(0));
-        for (idx n = p * N / pieces; n < (p + 1) * N / pieces; n++) row(n, dgamma, dbeta);
-    });
-    for (idx p = 0; p < pieces; p++)
-        for (idx i = 0; i < C; i++) {
-            dgain.gamma[i] += partial[p * 2 * C + i];
-            if (dgain.beta) dgain.beta[i] += partial[p * 2 * C + C + i];
-        }
-}
-
 // Adds to dx [N,C]: the residual path's gradient already stands there, the I of (T9) to which this adds J.
 inline void layernorm_backward(
     real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
-    gain_backward(dgain, N, C, [=](idx n, real* __restrict dgamma, real* __restrict dbeta) {
+    sum_rows(dgain.gamma, dgain.beta, N, C, [=](idx n, real* __restrict dgamma, real* __restrict dbeta) {
         const real *xn = x + n * C, *dyn = dy + n * C, *gamma = gain.gamma;
         const real mean = moments[2 * n], rstd = moments[2 * n + 1];
         const auto xhat = [=](idx i) { return (xn[i] - mean) * rstd; };
@@ -706,7 +722,7 @@ inline void rmsnorm_forward(real* y, real* moments, const real* x, Gain gain, id
 // Adds to dx [N,C].
 inline void rmsnorm_backward(
     real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
-    gain_backward(dgain, N, C, [=](idx n, real* __restrict dgamma, real*) {
+    sum_rows(dgain.gamma, dgain.beta, N, C, [=](idx n, real* __restrict dgamma, real*) {
         const real *xn = x + n * C, *dyn = dy + n * C, *gamma = gain.gamma;
         const real rrms = moments[2 * n + 1];
         const real mean_ux = sum(C, [=](idx i) { return gamma[i] * dyn[i] * (xn[i] * rrms); }) / real(C);
