@@ -244,7 +244,8 @@ template <class Task> void parallel_ranges(idx n, idx length, const Task& task) 
 // task(i) for each i in [0, n), `length` of them at a time.
 template <idx length, class Task> void parallel_each(idx n, const Task& task) {
     parallel_ranges(n, length, [=](idx begin, idx end) {
-        for (idx i = begin; i < end; i++) task(i);
+        const Task local = task;  // what it captured can stay in registers
+        for (idx i = begin; i < end; i++) local(i);
     });
 }
 constexpr idx few = 16, many = 8192;  // rows, and single numbers, that make a task worth a thread's while

@@ -17,7 +17,7 @@ work=build/mutate
 mkdir -p $work
 
 # Besides every function whose name has "backward" in it.
-others="rope mask dropout drop attention_dropout cross_entropy loss update gradient_norm clip_factor scheduled_rate"
+others="sum_rows rope mask dropout drop attention_dropout cross_entropy loss update gradient_norm clip_factor scheduled_rate"
 
 # One name for another: what an author could mix up.
 swaps="dw:w dgain:gain gradients:weights weights:gradients keys:values values:keys dkeys:dvalues dvalues:dkeys
@@ -35,15 +35,15 @@ swaps="dw:w dgain:gain gradients:weights weights:gradients keys:values values:ke
 equivalent() {
     cat <<'END'
 # Other working memory, which nothing else is using, or more of it than is needed.
-gain_backward: real* partial = scratch<1>(pieces * 2 * C);
-gain_backward: real* partial = scratch<0>(pieces * 3 * C);
+sum_rows: real* partial = scratch<1>(pieces * 2 * C);
+sum_rows: real* partial = scratch<0>(pieces * 3 * C);
 attention_backward: real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *rows_packed = scratch<2>(2 * packed_size(block, D));
 attention_backward: const Packed k = pack(scratch<6>(packed_size(T, D)), rows_of(keys, row), T, D);
 gradient_norm: double* squares = scratch<1, double>(pieces);
 # Blocks of queries of another length: the same sums.
-attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block, D);
+attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), D);
 # Where p is 0 any finite number will do.
-attention_backward: std::fill(dsi + i + 1, dsi + padded, real(1));
+attention_backward: dsi[j] = seen ? dsi[j] : 1;
 # At time 0 nothing is turned.
 attention_backward_branch: if (turns_) rope(dqkv_, turns_, -1, heads(), 1);
 # For GELU the two widths are the same, for gradients and weights the tensors.
