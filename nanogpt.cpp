@@ -266,31 +266,32 @@ template <idx n, class Op> [[gnu::always_inline]] inline real combine(const real
         Half low, high;
         std::memcpy(&low, x, sizeof low);
         std::memcpy(&high, x + n / 2, sizeof high);
-        low = op(low, high);
+        op(low, high);
         real halves[n / 2];
         std::memcpy(halves, &low, sizeof low);
         return combine<n / 2>(halves, op);
     }
 }
 
-// start ∘ term(0) ∘ … ∘ term(n-1) in 16 interleaved parts, which are combined in a fixed order. That does not depend
-// on the vector width, so neither do the bits, and the loop vectorizes without -ffast-math.
+// start ∘ term(0) ∘ … ∘ term(n-1), where op(a, b) makes a into a ∘ b, in 16 interleaved parts, which are combined
+// in a fixed order. That does not depend on the vector width, so neither do the bits, and the loop vectorizes without
+// -ffast-math.
 template <class Term, class Op>
 [[gnu::always_inline]] inline real reduce(idx n, real start, const Term& term, const Op& op) {
     real lane[16];
     for (real& x : lane) x = start;
     idx i = 0;
     for (; i + 16 <= n; i += 16)
-        for (idx k = 0; k < 16; k++) lane[k] = op(lane[k], term(i + k));
-    for (; i < n; i++) lane[i % 16] = op(lane[i % 16], term(i));
+        for (idx k = 0; k < 16; k++) op(lane[k], term(i + k));
+    for (; i < n; i++) op(lane[i % 16], term(i));
     return combine<16>(lane, op);
 }
 template <class Term> [[gnu::always_inline]] inline real sum(idx n, const Term& term) {
-    return reduce(n, 0, term, [](auto a, auto b) { return a + b; });
+    return reduce(n, 0, term, [](auto& a, const auto& b) { a += b; });
 }
 // NaN counts as nothing.
 template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Term& term) {
-    return reduce(n, -std::numeric_limits<real>::infinity(), term, [](auto a, auto b) { return b > a ? b : a; });
+    return reduce(n, -std::numeric_limits<real>::infinity(), term, [](auto& a, const auto& b) { a = b > a ? b : a; });
 }
 
 // exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6, here
