@@ -266,7 +266,7 @@ int main(int, char** argv) {
     if (test == "model") return model_main();
     const auto about = [&](const char* word) { return name.find(word) != std::string_view::npos; };
     if (about("attention")) test_attention();
-    if (about("norm") || about("gain")) test_norms();
+    if (about("norm") || about("sum_rows")) test_norms();
     if (about("rope")) test_rope();
     if (about("embedding")) test_embedding();
     if (about("gradient")) test_gradient_norm();
