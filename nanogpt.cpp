@@ -273,8 +273,8 @@ template <idx n, class Op> [[gnu::always_inline]] inline real combine(const real
     }
 }
 
-// start ∘ term(0) ∘ … ∘ term(n-1), where op(a, b) makes a into a ∘ b, in 16 interleaved parts, which are combined
-// in a fixed order. That does not depend on the vector width, so neither do the bits, and the loop vectorizes without
+// start, term(0) … term(n-1) joined by op(a, b), which leaves the result in a, in 16 interleaved parts, these in a
+// fixed order. That does not depend on the vector width, so neither do the bits, and the loop vectorizes without
 // -ffast-math.
 template <class Term, class Op>
 [[gnu::always_inline]] inline real reduce(idx n, real start, const Term& term, const Op& op) {
@@ -294,26 +294,27 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
     return reduce(n, -std::numeric_limits<real>::infinity(), term, [](auto& a, const auto& b) { a = b > a ? b : a; });
 }
 
-// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6, here
-// doubled; 2ⁿ⁻¹ is made from its exponent bits, where n = -126 gives 0: so the product overflows to infinity as it
-// should, and below 1.7e-38 it is 0. Relative error below 3e-7 in float; NaN stays NaN. There is no branch and no
-// call in it: the compiler vectorizes the loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³
-// rounds t to an integer and leaves that in its low bits.
+// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6; 2ⁿ
+// is two factors made from their exponent bits, so that the product overflows to infinity and fades to 0 as it should.
+// Relative error below 3e-7 in float; NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the
+// loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves
+// that in its low bits.
 [[gnu::always_inline]] inline float exp_float(float x) {
     constexpr float rounder = 0x1.8p23f;
-    x = x < -87.5f ? -87.5f : x;
+    x = x < -104.0f ? -104.0f : x;
     x = x > 89.0f ? 89.0f : x;
     const float t = x * 1.44269504f + rounder, n = t - rounder;
     const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first with few bits
-    float e = 2.0f / 720;
-    e = e * r + 2.0f / 120;
-    e = e * r + 2.0f / 24;
-    e = e * r + 2.0f / 6;
+    float e = 1.0f / 720;
+    e = e * r + 1.0f / 120;
+    e = e * r + 1.0f / 24;
+    e = e * r + 1.0f / 6;
+    e = e * r + 0.5f;
     e = e * r + 1.0f;
-    e = e * r + 2.0f;
-    e = e * r + 2.0f;
-    return e *
-        std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) - std::bit_cast<std::uint32_t>(rounder) + 126) << 23);
+    e = e * r + 1.0f;
+    const std::uint32_t power = std::bit_cast<std::uint32_t>(t) - std::bit_cast<std::uint32_t>(rounder);
+    const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(power) >> 1);
+    return e * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((power - half + 127) << 23);
 }
 
 // In double it is libm's.
@@ -355,8 +356,9 @@ constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;  // 8 of 16
 #endif
 typedef real Vector __attribute__((vector_size(vector_bytes)));
 constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
-constexpr idx k_block = 512;               // a packed panel is at most 96 kB, and
-constexpr idx row_block = 96 * tile_rows;  // so many rows of A, 1.5 MB,
+constexpr idx k_block = 512;                       // a packed panel is 96 kB
+constexpr idx part_tiles = 96;                     // a part of C is at most so many tiles long, and
+constexpr idx row_block = part_tiles * tile_rows;  // so many rows of A, 1.5 MB, stay in the cache next to the panel
 
 inline Vector load(const real* p) {
     Vector v;
@@ -558,7 +560,7 @@ inline void matmul(
     const bool by_rows = M >= N;
     const idx halves = start == c && K > std::max(M, N) ? 2 : 1, side = by_rows ? M : N;
     const idx unit = by_rows ? tile_rows : panel_width;
-    const idx length = std::min(96 * unit, round_up((side * halves + threads - 1) / threads, unit));
+    const idx length = std::min(part_tiles * unit, round_up((side * halves + threads - 1) / threads, unit));
     const idx parts = (side + length - 1) / length;
     real* second = scratch<2>(halves > 1 ? M * N : 0);
     parallel_for(halves * parts, [=](idx task) {
@@ -852,8 +854,12 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //     s_ij = q_i · k_j / √D        p_ij = e^(s_ij) / Σ_(j'<=i) e^(s_ij')        o_i = Σ_j m_ij p_ij v_j
 //
 // (m is dropout's mask.) As in FlashAttention (Dao et al., 2022) no T × T matrix is kept: a block of queries at a time
-// meets the keys up to its diagonal, and per row only the largest score t_i = max_j s_ij and 1/z_i stay, with the sum
-// z_i = Σ_j e^(s_ij − t_i), from which the backward makes p_ij = e^(s_ij − t_i) / z_i again.
+// meets the keys up to its diagonal. Per row two numbers stay, the largest product t_i = max_j q_i · k_j and 1/z_i with
+// z_i = Σ_j e^((q_i·k_j − t_i) / √D), from which the backward makes p_ij again:
+//
+//     p_ij = e^((q_i·k_j − t_i) / √D) / z_i
+//
+// t is subtracted before the scale, as the difference of two products that are equal must be 0 however large they are.
 //
 // Backward, from do_i. Through the weighted mean: dv_j = Σ_i m_ij p_ij do_i and dp_ij = m_ij do_i · v_j. Through the
 // softmax, whose Jacobian is ∂p_ij/∂s_ij' = p_ij (δ_jj' − p_ij'):
@@ -870,12 +876,12 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 // Queries of one block: few if T is short, for that skips more of the keys beyond the diagonal; more if it is long.
 constexpr idx query_block(idx T) { return std::clamp<idx>(T / 64 * 8, 16, 64); }
 
-// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes e^(scale s - t),
-// and 0 beyond them. Returns t and 1/z.
+// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes
+// e^(scale (s - t)), and 0 beyond them. Returns t and 1/z.
 inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real scale) {
     for (idx j = visible; j < padded; j++) s[j] = -std::numeric_limits<real>::infinity();
-    const real t = scale * maximum(padded, [=](idx j) { return s[j]; });
-    const real z = sum(padded, [=](idx j) { return s[j] = exp_real(scale * s[j] - t); });
+    const real t = maximum(padded, [=](idx j) { return s[j]; });
+    const real z = sum(padded, [=](idx j) { return s[j] = exp_real(scale * (s[j] - t)); });
     return {t, 1 / z};
 }
 
@@ -946,7 +952,7 @@ inline void attention_backward(
                     for (idx j = 0; drop && j <= i; j++) dsi[j] *= drop->mask(of_all * T + j);
                     const real mean = sum(padded, [=](idx j) {
                         const bool seen = static_cast<int>(j) <= static_cast<int>(i);  // int: as many lanes as real
-                        pi[j] = seen ? exp_real(scale * pi[j] - t) * over_z : 0;
+                        pi[j] = seen ? exp_real(scale * (pi[j] - t)) * over_z : 0;
                         dsi[j] = seen ? dsi[j] : 0;
                         return pi[j] * dsi[j];
                     });

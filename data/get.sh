@@ -39,7 +39,8 @@ sha256() { # Linux has the one, macOS the other
 
 command -v curl >/dev/null || fail "curl is needed to fetch $name"
 cd "$(dirname "$0")"
-part=$(mktemp "./$name.part.XXXXXX") || fail "cannot write to $PWD"
+part=./$name.part.$$
+touch "$part" 2>/dev/null || fail "cannot write to $PWD"
 trap 'rm -f "$part"' EXIT
 trap 'exit 1' HUP INT TERM
 
@@ -47,6 +48,5 @@ curl --fail --location --silent --connect-timeout 20 --retry 2 --output "$part" 
     fail "cannot fetch $url (is there a network?)"
 got=$(sha256 "$part")
 [ "$got" = "$sum" ] || fail "$name is not the text expected: its SHA-256 is $got, not $sum"
-chmod 644 "$part"
 mv "$part" "$name.txt"
 echo "data/$name.txt: $(($(wc -c <"$name.txt"))) bytes, SHA-256 as expected"

@@ -229,14 +229,19 @@ void test_attention() {
                         what + text(", forward from ", from));
             }
         }
-    // Scores far out of exp's range: the maximum is subtracted, so nothing overflows.
-    const Heads s{1, 40, 1, 1, 4};
-    Variable qkv{"qkv", normals(s.T * s.row(), 100)};
-    Numbers out = zeros(s.T * s.D), softmax = zeros(s.T * 2), dqkv = zeros(s.T * s.row());
-    attention_forward(out.data(), softmax.data(), qkv.data(), s, 0, nullptr);
-    attention_backward(dqkv.data(), out.data(), softmax.data(), qkv.data(), s, nullptr);
-    for (const real v : out) check(std::isfinite(v), "attention of large scores is finite");
-    for (const real v : dqkv) check(std::isfinite(v), "attention's gradient of large scores is finite");
+    // Scores far out of exp's range, and so large that their rounding is, too: the maximum is subtracted before anything
+    // else, so nothing overflows.
+    const Heads s{1, 40, 1, 1, 3};  // 1/√3 is rounded
+    for (const double magnitude : {1.0, 1e10}) {
+        Variable qkv{"qkv", normals(s.T * s.row(), 100)};
+        for (real& v : qkv.value) v *= real(magnitude);
+        Numbers out = zeros(s.T * s.D), softmax = zeros(s.T * 2), dqkv = zeros(s.T * s.row());
+        attention_forward(out.data(), softmax.data(), qkv.data(), s, 0, nullptr);
+        attention_backward(dqkv.data(), out.data(), softmax.data(), qkv.data(), s, nullptr);
+        const std::string what = text("scores of 1e4 times the square of ", magnitude);
+        for (const real v : out) check(std::isfinite(v), "attention is finite, " + what);
+        for (const real v : dqkv) check(std::isfinite(v), "attention's gradient is finite, " + what);
+    }
 }
 
 // ---- layers that treat each number by itself ----
@@ -466,15 +471,15 @@ void test_multiply() {
 
 void test_exp() {
     // Over the whole range in steps of 2^12 units in the last place, and every number near the ends and where the range
-    // reduction steps. Below 1.7e-38, where the normal range is about to end, 0 or a number as small will do.
+    // reduction steps. Below the normal range 0, or a number as small, will do.
     double worst = 0;
     float worst_at = 0, wrong_at = 0;
     const auto look = [&](float x) {
         const double expected = std::exp(double(x)), y = double(exp_float(x));
         if (expected > double(std::numeric_limits<float>::max())) {
             if (!(y == std::numeric_limits<double>::infinity())) wrong_at = x;
-        } else if (expected < 1.7e-38) {
-            if (!(y >= 0 && y <= 1.7e-38)) wrong_at = x;
+        } else if (expected < double(std::numeric_limits<float>::min())) {
+            if (!(y >= 0 && y <= double(std::numeric_limits<float>::min()))) wrong_at = x;
         } else if (const double error = std::abs(y - expected) / expected; !(error <= worst)) {
             worst = error, worst_at = x;
         }
