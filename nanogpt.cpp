@@ -854,10 +854,10 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //     s_ij = q_i · k_j / √D        p_ij = e^(s_ij) / Σ_(j'<=i) e^(s_ij')        o_i = Σ_j m_ij p_ij v_j
 //
 // (m is dropout's mask.) As in FlashAttention (Dao et al., 2022) no T × T matrix is kept: a block of queries at a time
-// meets the keys up to its diagonal. Per row two numbers stay, the largest product t_i = max_j q_i · k_j and 1/z_i with
-// z_i = Σ_j e^((q_i·k_j − t_i) / √D), from which the backward makes p_ij again:
+// meets the keys up to its diagonal. Per row two numbers stay, the largest product t_i = max_j q_i · k_j and 1/z_i,
+// from which the backward makes p_ij again:
 //
-//     p_ij = e^((q_i·k_j − t_i) / √D) / z_i
+//     p_ij = e^((q_i·k_j − t_i) / √D) / z_i        z_i = Σ_j e^((q_i·k_j − t_i) / √D)
 //
 // t is subtracted before the scale, as the difference of two products that are equal must be 0 however large they are.
 //
