@@ -451,6 +451,7 @@ template <idx R, idx V> [[gnu::always_inline]] inline void tile(
             __builtin_prefetch(out + r * out_row + v * lanes, 1);
             acc[r][v] = in ? load(in + r * start_row + v * lanes) : Vector{};
         }
+#pragma GCC unroll 4  // fewer turns, whose end the processor can foresee
     for (idx k = 0; k < K; k++, panel += width) {
         Vector b[V];
         for (idx v = 0; v < V; v++) b[v] = load(panel + v * lanes);
@@ -477,14 +478,18 @@ template <idx R, idx V, class... Arguments>
     tile<R, V>(arguments..., columns);
 }
 
-// C [M,N] = start + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B.
-inline void multiply(
-    real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
+// C [M,N] = start + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B. in_strips: A
+// is what pack_strips, below, made.
+inline void multiply(real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, const real* start = nullptr,
+    idx start_row = 0, bool in_strips = false) {
     for (idx j = 0; j < N; j += panel_width) {
         const idx width = std::min(panel_width, round_up(b.N - j, lanes));
-        for (idx i = 0; i < M; i += tile_height(M - i))
+        for (idx i = 0; i < M; i += tile_height(M - i)) {
+            const View rows =
+                in_strips ? View{a.data + i / tile_rows * tile_rows * K + i % tile_rows, a.row, a.col} : a.from(i, 0);
             tile_that_fits<tile_rows, tile_vectors>(M - i, std::min(panel_width, N - j), c + i * c_row + j, c_row,
-                start ? start + i * start_row + j : nullptr, start_row, a.from(i, 0), b.data + j * b.K, width, K);
+                start ? start + i * start_row + j : nullptr, start_row, rows, b.data + j * b.K, width, K);
+        }
     }
 }
 
@@ -516,12 +521,14 @@ inline void multiply_row(real* c, View a, View b, idx begin, idx end, idx K, con
     for (; k < K; k++) add(k, std::integral_constant<idx, 1>{});
 }
 
-// Packs the rows of a transposed A [M,K] in strips of tile_rows, each stored [K][tile_rows].
+// Packs the rows of a transposed A [M,K] in strips of tile_rows, each stored [K][tile_rows]; 16 columns of A at a time,
+// whose lines in the cache serve several strips.
 inline void pack_strips(real* out, View a, idx M, idx K) {
-    for (idx i = 0; i < M; i += tile_rows)
-        for (idx k = 0; k < K; k++, out += tile_rows)
-            if (M - i >= tile_rows) std::copy_n(a.from(i, k).data, tile_rows, out);
-            else std::copy_n(a.from(i, k).data, M - i, out);
+    for (idx k0 = 0; k0 < K; k0 += 16)
+        for (idx i = 0; i < M; i += tile_rows)
+            for (idx k = k0; k < std::min(K, k0 + 16); k++)
+                if (M - i >= tile_rows) std::copy_n(a.from(i, k).data, tile_rows, out + i * K + k * tile_rows);
+                else std::copy_n(a.from(i, k).data, M - i, out + i * K + k * tile_rows);
 }
 
 // C [M,N] = start + A [M,K] B [K,N], by the calling thread, from operands where they lie.
@@ -531,16 +538,14 @@ inline void product(
     for (idx i0 = 0; i0 < M; i0 += row_block)
         for (idx k = 0; k < K; k += k_block) {
             const idx rows = std::min(row_block, M - i0), depth = std::min(k_block, K - k);
-            if (a.col != 1) pack_strips(strips, a.from(i0, k), rows, depth);
+            const bool in_strips = a.col != 1;
+            if (in_strips) pack_strips(strips, a.from(i0, k), rows, depth);
+            const View left = in_strips ? View{strips, 1, tile_rows} : a.from(i0, k);
             for (idx j = 0; j < N; j += panel_width) {
-                const Packed packed = pack(panel, b.from(k, j), depth, std::min(panel_width, N - j));
-                for (idx i = 0; i < rows; i += tile_rows) {
-                    const View strip = a.col == 1 ? a.from(i0 + i, k) : View{strips + i * depth, 1, tile_rows};
-                    real* to = c + (i0 + i) * c_row + j;
-                    const real* from = k > 0 ? to : start ? start + (i0 + i) * start_row + j : nullptr;
-                    multiply(to, c_row, strip, packed, std::min(tile_rows, rows - i), packed.N, depth, from,
-                        k > 0 ? c_row : start_row);
-                }
+                const Packed right = pack(panel, b.from(k, j), depth, std::min(panel_width, N - j));
+                real* to = c + i0 * c_row + j;
+                const real* from = k > 0 ? to : start ? start + i0 * start_row + j : nullptr;
+                multiply(to, c_row, left, right, rows, right.N, depth, from, k > 0 ? c_row : start_row, in_strips);
             }
         }
 }
