@@ -76,10 +76,9 @@ stage numpy numpy
 stage clang tests clang clang++ "-march=native -Werror" .
 stage clang-libc++ tests libc++ clang++ "-stdlib=libc++ -march=native -Werror" \
     '^(text|checkpoint|model|training|command_line)$'
-# AddressSanitizer needs more memory than faults allows. In float the model's tests are quick; the layers' differences
-# are not needed twice.
+# AddressSanitizer needs more memory than faults allows.
 stage address tests address g++ "-O1 -march=native -fsanitize=address,undefined -fno-sanitize-recover=all" \
-    '^(model|training|text|checkpoint|command_line|resume)$'
+    '^(layers|model|model_double|training|theorems|text|checkpoint|command_line|resume)$'
 stage thread tests thread clang++ "-O1 -g -march=native -fsanitize=thread" '^(training|command_line)$'
 stage arm64 arm64 '^(text|checkpoint|model|command_line)$'
 stage fuzz bash tests/fuzz.sh 5
