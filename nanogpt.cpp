@@ -564,8 +564,8 @@ inline void matmul(
     }
     const bool by_rows = M >= N;
     const idx halves = start == c && K > std::max(M, N) ? 2 : 1, side = by_rows ? M : N;
-    const idx unit = by_rows ? tile_rows : panel_width;
-    const idx length = std::min(part_tiles * unit, round_up((side * halves + threads - 1) / threads, unit));
+    const idx unit = by_rows ? tile_rows : lanes, longest = part_tiles * (by_rows ? tile_rows : panel_width);
+    const idx length = std::min(longest, round_up((side * halves + threads - 1) / threads, unit));
     const idx parts = (side + length - 1) / length;
     real* second = scratch<2>(halves > 1 ? M * N : 0);
     parallel_for(halves * parts, [=](idx task) {
