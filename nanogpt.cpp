@@ -881,6 +881,9 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 // Queries of one block: few if T is short, for that skips more of the keys beyond the diagonal; more if it is long.
 constexpr idx query_block(idx T) { return std::clamp<idx>(T / 64 * 8, 16, 64); }
 
+// Numbers between two rows of a block: 16 more than it takes, as rows a power of 2 apart share few lines of the cache.
+constexpr idx row_of_scores(idx T) { return round_up(T, 16) + 16; }
+
 // One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes
 // e^(scale (s - t)), and 0 beyond them. Returns t and 1/z.
 inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real scale) {
@@ -893,7 +896,7 @@ inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real 
 // out [B,T,H*D]; softmax [B,T,H,2] keeps each row's t and 1/z; queries from time `from` on, as sampling asks for the
 // last one only. drop may be null.
 inline void attention_forward(real* out, real* softmax, const real* qkv, Heads s, idx from, const Dropout* drop) {
-    const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16);
+    const idx row = s.row(), D = s.D, T = s.T, width = row_of_scores(T);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
         const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), T - from);
@@ -930,7 +933,7 @@ inline void attention_forward(real* out, real* softmax, const real* qkv, Heads s
 // dqkv [B, T, (H + 2G) D] from dout [B,T,H*D] and softmax [B,T,H,2].
 inline void attention_backward(
     real* dqkv, const real* dout, const real* softmax, const real* qkv, Heads s, const Dropout* drop) {
-    const idx row = s.row(), D = s.D, T = s.T, width = round_up(T, 16);
+    const idx row = s.row(), D = s.D, T = s.T, width = row_of_scores(T);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
         const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), T);
