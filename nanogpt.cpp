@@ -731,7 +731,7 @@ inline void rmsnorm_forward(real* y, real* moments, const real* x, Gain gain, id
 // Adds to dx [N,C].
 inline void rmsnorm_backward(
     real* dx, Gain dgain, const real* dy, const real* x, const real* moments, Gain gain, idx N, idx C) {
-    sum_rows(dgain.gamma, dgain.beta, N, C, [=](idx n, real* __restrict dgamma, real*) {
+    sum_rows(dgain.gamma, nullptr, N, C, [=](idx n, real* __restrict dgamma, real*) {
         const real *xn = x + n * C, *dyn = dy + n * C, *gamma = gain.gamma;
         const real rrms = moments[2 * n + 1];
         const real mean_ux = sum(C, [=](idx i) { return gamma[i] * dyn[i] * (xn[i] * rrms); }) / real(C);

@@ -37,11 +37,14 @@ equivalent() {
 # Other working memory, which nothing else is using, or more of it than is needed.
 sum_rows: real* partial = scratch<1>(pieces * 2 * C);
 sum_rows: real* partial = scratch<0>(pieces * 3 * C);
-attention_backward: real *p = scratch<0>(block * width), *ds = scratch<1>(block * width), *rows_packed = scratch<2>(2 * packed_size(block, D));
 attention_backward: const Packed k = pack(scratch<6>(packed_size(T, D)), rows_of(keys, row), T, D);
 gradient_norm: double* squares = scratch<1, double>(pieces);
 # Blocks of queries of another length: the same sums.
 attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), D);
+attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block(D), T);
+# Blocks without queries before the last one: they set the keys' gradients to 0 and add nothing.
+attention_backward: for (idx i0 = (T + 1) / block * block; i0 >= 0; i0 -= block, first = false) {
+attention_backward: for (idx i0 = (T - 1) * block * block; i0 >= 0; i0 -= block, first = false) {
 # Where p is 0 any finite number will do.
 attention_backward: dsi[j] = seen ? dsi[j] : 1;
 # At time 0 nothing is turned.
