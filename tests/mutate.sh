@@ -45,6 +45,8 @@ attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(q
 # Blocks without queries before the last one: they set the keys' gradients to 0 and add nothing.
 attention_backward: for (idx i0 = (T + 1) / block * block; i0 >= 0; i0 -= block, first = false) {
 attention_backward: for (idx i0 = (T - 1) * block * block; i0 >= 0; i0 -= block, first = false) {
+attention_backward: for (idx i0 = (T - 1) * block; i0 >= 0; i0 -= block, first = false) {
+attention_backward: for (idx i0 = (T) / block * block; i0 >= 0; i0 -= block, first = false) {
 # Where p is 0 any finite number will do.
 attention_backward: dsi[j] = seen ? dsi[j] : 1;
 # At time 0 nothing is turned.
