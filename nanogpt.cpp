@@ -478,8 +478,8 @@ template <idx R, idx V, class... Arguments>
     tile<R, V>(arguments..., columns);
 }
 
-// C [M,N] = start + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B. in_strips: A
-// is what pack_strips, below, made.
+// C [M,N] = start + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B.
+// in_strips: A stands as pack_strips, below, puts it.
 inline void multiply(real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, const real* start = nullptr,
     idx start_row = 0, bool in_strips = false) {
     for (idx j = 0; j < N; j += panel_width) {
