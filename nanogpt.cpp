@@ -357,7 +357,7 @@ constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
 constexpr idx k_block = 512;                       // a packed panel is 96 kB
 constexpr idx part_tiles = 96;                     // a part of C is at most so many tiles long, and
 constexpr idx row_block = part_tiles * tile_rows;  // so many rows of A, 1.5 MB, stay in the cache next to the panel
-constexpr idx near = 512;                          // rows so far apart, 2 kB, are read where they lie
+constexpr idx near = 512, warm = 1 << 18;          // rows 2 kB apart, and 1 MB, are read where they lie; see product
 
 inline Vector load(const real* p) {
     Vector v;
@@ -535,14 +535,15 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
                 else std::copy_n(a.from(i, k).data, M - i, out + i * K + k * tile_rows);
 }
 
-// C [M,N] = start + A [M,K] B [K,N], by the calling thread, from operands where they lie.
+// C [M,N] = start + A [M,K] B [K,N], by the calling thread, from operands where they lie. What the kernel would read
+// across many pages, or for the first time since it left the cache, is copied: copying reads ahead.
 inline void product(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     real *panel = scratch<0>(k_block * panel_width), *strips = scratch<1>(row_block * k_block);
+    const bool in_strips = a.col > near || (a.col > 1 && K * a.col > warm);
     for (idx i0 = 0; i0 < M; i0 += row_block)
         for (idx k = 0; k < K; k += k_block) {
             const idx rows = std::min(row_block, M - i0), depth = std::min(k_block, K - k);
-            const bool in_strips = a.col > near;
             if (in_strips) pack_strips(strips, a.from(i0, k), rows, depth);
             const View left = in_strips ? View{strips, 1, tile_rows} : a.from(i0, k);
             for (idx j = 0; j < N; j += panel_width) {
@@ -569,7 +570,8 @@ inline void matmul(
     const bool by_rows = M >= N;
     const idx halves = start == c && K > std::max(M, N) ? 2 : 1, side = by_rows ? M : N;
     const idx unit = by_rows ? tile_rows : lanes, longest = part_tiles * (by_rows ? tile_rows : panel_width);
-    const idx length = std::min(longest, round_up((side * halves + threads - 1) / threads, unit));
+    const idx shares = threads * ((side * halves + threads * longest - 1) / (threads * longest));
+    const idx length = round_up((side * halves + shares - 1) / shares, unit);
     const idx parts = (side + length - 1) / length;
     real* second = scratch<2>(halves > 1 ? M * N : 0);
     parallel_for(halves * parts, [=](idx task) {
