@@ -294,8 +294,8 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
     return reduce(n, -std::numeric_limits<real>::infinity(), term, [](auto& a, const auto& b) { a = b > a ? b : a; });
 }
 
-// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6, 2ⁿ is
-// made from its exponent bits. Relative error below 3e-7 for x from -87.3 to 88.3, where float all but ends; above,
+// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6, 2ⁿ
+// is made from its exponent bits. Relative error below 3e-7 for x from -87.3 to 88.3, where float all but ends; above,
 // infinity; below, it fades to 0. NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the
 // loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves
 // that in its low bits.
