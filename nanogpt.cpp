@@ -331,16 +331,16 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
 //
 // Nearly all of a GPT's arithmetic is done here. A processor multiplies and adds far faster than it reads memory, so
 // each number that is read must be used often. The kernel below keeps a tile of C, R rows by V vectors, in registers;
-// for each k it reads V vectors of B and R single numbers of A and does R·V vector multiply-adds. B is packed
-// beforehand into panels, so that the tile reads it in one straight line from the cache.
+// for each k it reads V vectors of B and R single numbers of A and does R·V vector multiply-adds. It reads both where
+// they lie, if their rows lie near each other; else B is packed beforehand into panels, which are one straight line.
 //
 //        C                 A               B (a panel: V vectors wide, packed [K][V])
 //     +--+----+         +------+         +--+----+
 //     |  |tile| R   +=  |row...| R   x   |  | k  |      each c_ij sums over k = 0, 1, 2 … in this order, whatever
 //     +--+----+         +------+         +--+----+      the tile or the thread: the bits do not depend on them.
 //
-// A transposed operand is the same memory with its two strides exchanged; only packing sees the difference. So this one
-// kernel computes the forward Y = X W, the input's gradient dX = dY Wᵀ and the weight's gradient dW = Xᵀ dY.
+// A transposed operand is the same memory with its two strides exchanged. So this one kernel computes the forward
+// Y = X W, the input's gradient dX = dY Wᵀ and the weight's gradient dW = Xᵀ dY.
 
 // One processor register's worth of numbers (a GCC and Clang extension: + and * act on all lanes at once).
 #if defined(__AVX512F__)
@@ -357,7 +357,7 @@ constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
 constexpr idx k_block = 512;                       // a packed panel is 96 kB
 constexpr idx part_tiles = 96;                     // a part of C is at most so many tiles long, and
 constexpr idx row_block = part_tiles * tile_rows;  // so many rows of A, 1.5 MB, stay in the cache next to the panel
-constexpr idx near = 512, warm = 1 << 18;          // rows 2 kB apart, and 1 MB, are read where they lie; see product
+constexpr idx near = 512, warm = 1 << 18;          // read where they lie: rows up to 2 kB apart, up to 1 MB of them
 
 inline Vector load(const real* p) {
     Vector v;
@@ -535,8 +535,8 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
                 else std::copy_n(a.from(i, k).data, M - i, out + i * K + k * tile_rows);
 }
 
-// C [M,N] = start + A [M,K] B [K,N], by the calling thread, from operands where they lie. What the kernel would read
-// across many pages, or for the first time since it left the cache, is copied: copying reads ahead.
+// C [M,N] = start + A [M,K] B [K,N], by the calling thread. What the kernel would read across many pages, or for the
+// first time since it left the cache, is copied: copying reads ahead.
 inline void product(
     real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
     real *panel = scratch<0>(k_block * panel_width), *strips = scratch<1>(row_block * k_block);

@@ -413,10 +413,10 @@ void test_matmul() {
         for (const idx N : sizes)
             for (const idx K : sizes)
                 if (M * N * K <= 300 * 300 * 100 || (M >= 257 && N >= 257)) check_shape(M, N, K);
-    // Beyond every block of rows, columns and depth; and a single row that is large enough to be shared out among the
-    // threads.
+    // Beyond every block of rows, columns and depth; rows too far apart or too many to be read where they lie; and a
+    // single row that is large enough to be shared out among the threads.
     for (const auto& [M, N, K] : {std::array<idx, 3>{1100, 33, 9}, {2057, 17, 20}, {17, 385, 40}, {9, 1600, 5},
-             {3, 5, 513}, {5, 50, 1100}, {70, 800, 400}, {1, 700, 300}})
+             {3, 5, 513}, {5, 50, 1100}, {70, 800, 400}, {515, 17, 530}, {101, 16, 2700}, {1, 700, 300}})
         check_shape(M, N, K);
 }
 
