@@ -185,11 +185,12 @@ Numbers direct_attention(const Numbers& qkv, Heads s, const Dropout* drop) {
 
 void test_attention() {
     const Dropout half{Random(5, Purpose::dropout, 3), real(0.4)};
-    // B, T, H, G, D: one time; one head; groups; widths that fill no vector; T beyond the block of 32 queries, and
-    // beyond two.
+    // B, T, H, G, D: one time; one head; groups; widths that fill no vector, and more than a panel; T beyond the block
+    // of 16 queries, and beyond several.
     for (const auto& s : {Heads{1, 1, 1, 1, 1}, Heads{2, 1, 2, 1, 3}, Heads{1, 2, 1, 1, 1}, Heads{2, 7, 4, 1, 2},
              Heads{2, 7, 4, 2, 5}, Heads{1, 6, 4, 4, 8}, Heads{1, 16, 2, 1, 16}, Heads{1, 17, 1, 1, 9},
-             Heads{1, 32, 1, 1, 2}, Heads{1, 33, 2, 1, 2}, Heads{1, 70, 1, 1, 2}, Heads{2, 9, 3, 3, 24}})
+             Heads{1, 32, 1, 1, 2}, Heads{1, 33, 2, 1, 2}, Heads{1, 70, 1, 1, 2}, Heads{2, 9, 3, 3, 24},
+             Heads{1, 18, 1, 1, 27}, Heads{1, 17, 1, 1, 32}})
         for (const Dropout* drop : {static_cast<const Dropout*>(nullptr), &half}) {
             const std::string what =
                 text("attention B", s.B, " T", s.T, " H", s.H, " G", s.G, " D", s.D, drop ? " with dropout" : "");
@@ -416,7 +417,7 @@ void test_matmul() {
     // Beyond every block of rows, columns and depth; rows too far apart or too many to be read where they lie; and a
     // single row that is large enough to be shared out among the threads.
     for (const auto& [M, N, K] : {std::array<idx, 3>{1100, 33, 9}, {2057, 17, 20}, {17, 385, 40}, {9, 1600, 5},
-             {3, 5, 513}, {5, 50, 1100}, {70, 800, 400}, {515, 17, 530}, {101, 16, 2700}, {1, 700, 300}})
+             {3, 5, 513}, {5, 50, 1100}, {70, 800, 400}, {515, 17, 529}, {101, 16, 2700}, {1, 700, 300}})
         check_shape(M, N, K);
 }
 

@@ -258,10 +258,10 @@ if [ $list ]; then
 fi
 
 cat >$work/gradients.cc <<'END'
-#define GRADIENTS_ONLY
 #define main layers_main
 #include "../../tests/layers.cpp"
 #undef main
+#define GRADIENTS_ONLY
 #define main model_main
 #include "../../tests/model.cpp"
 #undef main
@@ -270,6 +270,8 @@ int main(int, char** argv) {
     const std::string_view test = argv[1], name = argv[2];
     if (test == "model") return model_main();
     const auto about = [&](const char* word) { return name.find(word) != std::string_view::npos; };
+    if (about("pack") || about("multiply") || about("product") || about("matmul"))
+        test_multiply(), test_matmul(), test_matmul_threads();
     if (about("attention")) test_attention();
     if (about("norm") || about("sum_rows")) test_norms();
     if (about("rope")) test_rope();
