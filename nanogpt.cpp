@@ -398,9 +398,10 @@ template <idx H = lanes / 2, idx... i> void transpose(Vector* x, std::integer_se
     if constexpr (H > 1) transpose<H / 2>(x, each);
 }
 
-// Packs B into `out`, unless it can be read as it is: along its rows, these near each other and whole vectors long.
+// Packs B into `out`, unless it can be read as it is: along its rows, these near each other and whole vectors long, and
+// not so much of it that it has left the cache.
 inline Packed pack(real* out, View b, idx K, idx N) {
-    if (b.col == 1 && b.row < near && N % lanes == 0) return {b.data, K, N, b.row};
+    if (b.col == 1 && b.row < near && K * b.row <= warm && N % lanes == 0) return {b.data, K, N, b.row};
     const Packed packed{out, K, N, 0};
     for (idx j0 = 0; j0 < N; j0 += panel_width) {
         const idx n = std::min(panel_width, N - j0), width = round_up(n, lanes);
