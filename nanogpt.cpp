@@ -398,8 +398,8 @@ template <idx H = lanes / 2, idx... i> void transpose(Vector* x, std::integer_se
     if constexpr (H > 1) transpose<H / 2>(x, each);
 }
 
-// Packs B into `out`, unless it can be read as it is: along its rows, these near each other and whole vectors long, and
-// not so much of it that it has left the cache.
+// Packs B into `out`, unless it can be read as it is: along its rows, these near each other (less than 2 kB, as a power
+// of 2 apart they share few lines of the cache), whole vectors long, and not so many that they have left the cache.
 inline Packed pack(real* out, View b, idx K, idx N) {
     if (b.col == 1 && b.row < near && K * b.row <= warm && N % lanes == 0) return {b.data, K, N, b.row};
     const Packed packed{out, K, N, 0};
@@ -680,7 +680,8 @@ struct Gain {
     real* beta;   // [C], null for RMSNorm
 };
 
-// y, x [N,C]; moments [N,2] keeps each row's mean and 1/σ for the backward.
+// y, x [N,C]; moments [N,2] keeps each row's mean and 1/σ for the backward. Loop after loop over a few rows, as within
+// one row each step waits for the sum before it.
 inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
     parallel_ranges(N, few, [=](idx begin, idx end) {
         for (idx n = begin; n < end; n++) moments[2 * n] = sum(C, [xn = x + n * C](idx i) { return xn[i]; }) / real(C);

@@ -349,8 +349,6 @@ void test_cross_entropy() {
     check(z == Numbers{1, -1, 0}, "its gradient");
 }
 
-#ifndef GRADIENTS_ONLY
-
 // ---- the kernel ----
 
 // The plain triple loop.
@@ -530,8 +528,6 @@ void test_sums() {
     }
 }
 
-#endif
-
 // ---- the optimizer ----
 
 void test_adamw() {
@@ -610,13 +606,11 @@ void test_gradient_norm() {
 }
 
 int main() {
-#ifndef GRADIENTS_ONLY
     test_sums();
     test_exp();
     test_matmul();
     test_multiply();
     test_matmul_threads();
-#endif
     test_linear();
     test_norms();
     test_embedding();

@@ -4,7 +4,7 @@
 # survivors; 0 if there are none beyond those that `equivalent`, below, explains.
 #
 #     tests/mutate.sh              about half an hour on two cores; not part of `make test`
-#     tests/mutate.sh NAME …       these functions only
+#     tests/mutate.sh NAME …       these functions only; the kernel's (multiply, product …) run on its tests
 #     tests/mutate.sh --list …     only shows the mutants
 #
 # To be fast it compiles hundreds of mutants at once. A copy of sections 1 to 5 is made in which before each function
@@ -258,10 +258,10 @@ if [ $list ]; then
 fi
 
 cat >$work/gradients.cc <<'END'
+#define GRADIENTS_ONLY
 #define main layers_main
 #include "../../tests/layers.cpp"
 #undef main
-#define GRADIENTS_ONLY
 #define main model_main
 #include "../../tests/model.cpp"
 #undef main
