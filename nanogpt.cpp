@@ -327,7 +327,7 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
 // ---------------------------------------------------------------------------------------------------------------------
 // 2  Matrices: one kernel behind every product
 //
-//     C = start + A B        c_ij = start_ij + Σ_k a_ik b_kj
+//     C = start + bias + A B        c_ij = start_ij + bias_j + Σ_k a_ik b_kj
 //
 // Nearly all of a GPT's arithmetic is done here. A processor multiplies and adds far faster than it reads memory, so
 // each number that is read must be used often. The kernel below keeps a tile of C, R rows by V vectors, in registers;
@@ -433,24 +433,27 @@ inline Packed pack(real* out, View b, idx K, idx N) {
     return packed;
 }
 
-// The tile: C [R, columns] = start + A [R,K] · B, the rows of B `b_row` apart. No start means zero; with start_row = 0
-// every row starts with the same numbers (a bias). A tile at the right edge goes through `edge`. The rows of C are
-// asked for one after the other while the sums are made: all at once they would keep A and B waiting.
+// The tile: C [R, columns] = start + bias + A [R,K] · B, the rows of B `b_row` apart; start has C's rows, bias is one
+// row; without them they are zero. A tile at the right edge goes through `edge`. The rows of C are asked for one after
+// the other while the sums are made: all at once they would keep A and B waiting.
 template <idx R, idx V> [[gnu::always_inline]] inline void tile(
-    real* c, idx c_row, const real* start, idx start_row, View a, const real* b, idx b_row, idx K, idx columns) {
-    real edge[R][V * lanes];
+    real* c, idx c_row, const real* start, const real* bias, View a, const real* b, idx b_row, idx K, idx columns) {
+    real edge[R][V * lanes], edge_bias[V * lanes];
     const bool whole = columns == V * lanes;
     real* out = whole ? c : edge[0];
     const idx out_row = whole ? c_row : V * lanes;
-    const real* in = start;
     if (start && !whole) {
-        for (idx r = 0; r < R; r++) std::copy_n(start + r * start_row, columns, edge[r]);
-        in = edge[0], start_row = out_row;
+        for (idx r = 0; r < R; r++) std::copy_n(start + r * c_row, columns, edge[r]);
+        start = edge[0];
     }
+    if (bias && !whole) bias = std::copy_n(bias, columns, edge_bias) - columns;
     Vector acc[R][V];
 #pragma GCC unroll 8
     for (idx r = 0; r < R; r++)
-        for (idx v = 0; v < V; v++) acc[r][v] = in ? load(in + r * start_row + v * lanes) : Vector{};
+        for (idx v = 0; v < V; v++) {
+            acc[r][v] = start ? load(start + r * out_row + v * lanes) : Vector{};
+            if (bias) acc[r][v] += load(bias + v * lanes);
+        }
     for (idx k = 0, row = 0; k < K; row++) {
         for (idx v = 0; v < V; v++) __builtin_prefetch(out + row * out_row + v * lanes, 1);
         const idx end = row + 1 < R ? std::min(K, k + 16) : K;
@@ -482,10 +485,10 @@ template <idx R, idx V, class... Arguments>
     tile<R, V>(arguments..., columns);
 }
 
-// C [M,N] = start + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B.
+// C [M,N] = start + bias + A [M,K] · B, by the calling thread, from the first K rows and N columns of a packed B.
 // in_strips: A stands as pack_strips, below, puts it.
 inline void multiply(real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, const real* start = nullptr,
-    idx start_row = 0, bool in_strips = false) {
+    const real* bias = nullptr, bool in_strips = false) {
     for (idx j = 0; j < N; j += panel_width) {
         const real* panel = b.data + j * (b.row ? 1 : b.K);
         const idx b_row = b.row ? b.row : std::min(panel_width, round_up(b.N - j, lanes));
@@ -493,21 +496,21 @@ inline void multiply(real* c, idx c_row, View a, Packed b, idx M, idx N, idx K, 
             const View rows =
                 in_strips ? View{a.data + i / tile_rows * tile_rows * K + i % tile_rows, a.row, a.col} : a.from(i, 0);
             tile_that_fits<tile_rows, tile_vectors>(M - i, std::min(panel_width, N - j), c + i * c_row + j, c_row,
-                start ? start + i * start_row + j : nullptr, start_row, rows, panel, b_row, K);
+                start ? start + i * c_row + j : nullptr, bias ? bias + j : nullptr, rows, panel, b_row, K);
         }
     }
 }
 
 // Columns [begin, end) of a product with a single row, a [K], as sampling has them: each weight is used once, so B is
 // read where it lies, along its rows if they are contiguous, else along its columns.
-inline void multiply_row(real* c, View a, View b, idx begin, idx end, idx K, const real* start = nullptr) {
+inline void multiply_row(
+    real* c, View a, View b, idx begin, idx end, idx K, const real* start = nullptr, const real* bias = nullptr) {
+    for (idx j = begin; j < end; j++) c[j] = (start ? start[j] : 0) + (bias ? bias[j] : 0);
     if (b.col != 1) {
         for (idx j = begin; j < end; j++)
-            c[j] =
-                (start ? start[j] : 0) + sum(K, [a, w = b.from(0, j).data](idx k) { return a.data[k * a.col] * w[k]; });
+            c[j] += sum(K, [a, w = b.from(0, j).data](idx k) { return a.data[k * a.col] * w[k]; });
         return;
     }
-    for (idx j = begin; j < end; j++) c[j] = start ? start[j] : 0;
     const auto add = [&]<idx n>(idx k, std::integral_constant<idx, n>) {  // n rows of B at a time
         real x[n];
         for (idx u = 0; u < n; u++) x[u] = a.from(0, k + u).data[0];
@@ -536,10 +539,10 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
                 else std::copy_n(a.from(i, k).data, M - i, out + i * K + k * tile_rows);
 }
 
-// C [M,N] = start + A [M,K] B [K,N], by the calling thread. What the kernel would read across many pages, or for the
+// C [M,N] = start + bias + A [M,K] B [K,N], by the calling thread. What the kernel would read across many pages, or for the
 // first time since it left the cache, is copied: copying reads ahead.
-inline void product(
-    real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
+inline void product(real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr,
+    const real* bias = nullptr) {
     real *panel = scratch<0>(k_block * panel_width), *strips = scratch<1>(row_block * k_block);
     const bool in_strips = a.col > near || (a.col > 1 && K * a.col > warm);
     for (idx i0 = 0; i0 < M; i0 += row_block)
@@ -549,24 +552,25 @@ inline void product(
             const View left = in_strips ? View{strips, 1, tile_rows} : a.from(i0, k);
             for (idx j = 0; j < N; j += panel_width) {
                 const Packed right = pack(panel, b.from(k, j), depth, std::min(panel_width, N - j));
-                real* to = c + i0 * c_row + j;
-                const real* from = k > 0 ? to : start ? start + i0 * start_row + j : nullptr;
-                multiply(to, c_row, left, right, rows, right.N, depth, from, k > 0 ? c_row : start_row, in_strips);
+                const idx at = i0 * c_row + j;
+                const real *from = k > 0 ? c + at : start ? start + at : nullptr,
+                           *shift = k == 0 && bias ? bias + j : nullptr;
+                multiply(c + at, c_row, left, right, rows, right.N, depth, from, shift, in_strips);
             }
         }
 }
 
-// C [M,N] = start + A [M,K] B [K,N], by all threads. c and start have rows c_row and start_row apart; start may be c
-// itself (it accumulates), a bias (start_row = 0) or nothing. The longer side of C is divided among the threads, and
+// C [M,N] = start + bias + A [M,K] B [K,N], by all threads. c and start have rows c_row apart; start may be c itself (it
+// accumulates), another matrix or null; bias [N] may be null. The longer side of C is divided among the threads, and
 // each packs for itself what its part needs, so that it stays in that core's caches. A weight's gradient, where K
 // counts the batch's rows, is two such products, of the first and the last half of the rows: each core has one half
 // of them in its cache already. It is two for any number of threads, so that the bits are the same.
-inline void matmul(
-    real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, idx start_row = 0) {
+inline void matmul(real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr,
+    const real* bias = nullptr) {
     const idx threads = pool()->threads();
     if (M == 1) {  // a small one is done before a second thread has begun
         const idx slice = N * K < 30000 ? N : round_up((N + threads - 1) / threads, 16);
-        return parallel_ranges(N, slice, [=](idx begin, idx end) { multiply_row(c, a, b, begin, end, K, start); });
+        return parallel_ranges(N, slice, [=](idx begin, idx end) { multiply_row(c, a, b, begin, end, K, start, bias); });
     }
     const bool by_rows = M >= N;
     const idx halves = start == c && K > std::max(M, N) ? 2 : 1, side = by_rows ? M : N;
@@ -582,7 +586,7 @@ inline void matmul(
         if (half) product(second + i * N + j, N, a.from(i, k), b.from(k, j), m, n, depth);
         else
             product(c + i * c_row + j, c_row, a.from(i, 0), b.from(0, j), m, n, depth,
-                start ? start + i * start_row + j : nullptr, start_row);
+                start ? start + i * c_row + j : nullptr, bias ? bias + j : nullptr);
     });
     if (halves > 1)
         parallel_each<few>(M, [=](idx i) {
@@ -614,8 +618,10 @@ struct Linear {
     real* bias;    // [out] or null
 };
 
-inline void linear_forward(real* y, const real* x, Linear w, idx N, idx in, idx out) {
-    matmul(y, out, rows_of(x, in), rows_of(w.weight, out), N, out, in, w.bias);
+// plus [N,out], which may be null, is added: where a residual branch ends, it is the shortcut.
+inline void linear_forward(
+    real* y, const real* x, Linear w, idx N, idx in, idx out, const real* plus = nullptr) {
+    matmul(y, out, rows_of(x, in), rows_of(w.weight, out), N, out, in, plus, w.bias);
 }
 
 // Sums over all rows, as the gradients of biases and gains are: a [C] and b [C], which may be null, get added what
@@ -645,7 +651,7 @@ inline void bias_backward(real* db, const real* dy, idx N, idx C) {
 
 // Adds to dw.
 inline void linear_backward_weight(Linear dw, const real* dy, const real* x, idx N, idx in, idx out) {
-    matmul(dw.weight, out, transposed(rows_of(x, in)), rows_of(dy, out), in, out, N, dw.weight, out);
+    matmul(dw.weight, out, transposed(rows_of(x, in)), rows_of(dy, out), in, out, N, dw.weight);
     if (dw.bias) bias_backward(dw.bias, dy, N, out);
 }
 
@@ -680,6 +686,17 @@ struct Gain {
     real* beta;   // [C], null for RMSNorm
 };
 
+// y = γ x̂ + β for rows [begin, end) of x [N,C], from each row's mean and 1/σ in moments [N,2].
+inline void normalize(real* y, const real* moments, const real* x, Gain gain, idx begin, idx end, idx C) {
+    for (idx n = begin; n < end; n++) {
+        const real *xn = x + n * C, mean = moments[2 * n], rstd = moments[2 * n + 1];
+        real* yn = y + n * C;
+        for (idx i = 0; i < C; i++) yn[i] = gain.gamma[i] * ((xn[i] - mean) * rstd);
+        if (gain.beta)
+            for (idx i = 0; i < C; i++) yn[i] += gain.beta[i];
+    }
+}
+
 // y, x [N,C]; moments [N,2] keeps each row's mean and 1/σ for the backward. Loop after loop over a few rows, as within
 // one row each step waits for the sum before it.
 inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
@@ -690,13 +707,7 @@ inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, 
             const real variance = sum(C, [=](idx i) { return (xn[i] - mean) * (xn[i] - mean); }) / real(C);
             moments[2 * n + 1] = 1 / std::sqrt(variance + eps);
         }
-        for (idx n = begin; n < end; n++) {
-            const real *xn = x + n * C, mean = moments[2 * n], rstd = moments[2 * n + 1];
-            real* yn = y + n * C;
-            for (idx i = 0; i < C; i++) yn[i] = gain.gamma[i] * ((xn[i] - mean) * rstd);
-            if (gain.beta)
-                for (idx i = 0; i < C; i++) yn[i] += gain.beta[i];
-        }
+        normalize(y, moments, x, gain, begin, end, C);
     });
 }
 
@@ -729,13 +740,15 @@ inline void layernorm_backward(
 //
 //     dx_j = (u_j − x̂_j mean_i(u_i x̂_i)) / r        dγ_i = Σ_n dy_ni x̂_ni
 
-// y, x [N,C]; moments [N,2] keeps 1/r in the second place.
+// y, x [N,C]; moments [N,2] keeps 0, as the mean is left in, and 1/r.
 inline void rmsnorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
-    parallel_each<few>(N, [=](idx n) {
-        const real* xn = x + n * C;
-        const real rrms = 1 / std::sqrt(sum(C, [=](idx i) { return xn[i] * xn[i]; }) / real(C) + eps);
-        for (idx i = 0; i < C; i++) y[n * C + i] = gain.gamma[i] * (xn[i] * rrms);
-        moments[2 * n + 1] = rrms;
+    parallel_ranges(N, few, [=](idx begin, idx end) {
+        for (idx n = begin; n < end; n++) {
+            const real* xn = x + n * C;
+            moments[2 * n] = 0;
+            moments[2 * n + 1] = 1 / std::sqrt(sum(C, [=](idx i) { return xn[i] * xn[i]; }) / real(C) + eps);
+        }
+        normalize(y, moments, x, gain, begin, end, C);
     });
 }
 
@@ -890,99 +903,147 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 // summed for k and v over the query heads that share them.
 
 // Queries of one block: few if T is short, for that skips more of the keys beyond the diagonal; more if it is long.
-constexpr idx query_block(idx T) { return std::clamp<idx>(T / 64 * 8, 16, 64); }
+constexpr idx query_block(idx T, idx least) { return std::clamp<idx>(T / 64 * 8, least, 64); }
 
-// Numbers between two rows of a block: 16 more than it takes, as rows a power of 2 apart share few lines of the cache.
-constexpr idx row_of_scores(idx T) { return round_up(T, 16) + 16; }
+// A block of scores stands as [visible, width], a row for each key and a column for each query: a vector holds one key's
+// scores for several queries, whose softmaxes go down side by side, and nothing is ever summed across a vector.
 
-// One row's softmax but for the division: s [padded], which holds q·k for `visible` keys, becomes
-// e^(scale (s - t)), and 0 beyond them. Returns t and 1/z.
-inline std::pair<real, real> softmax_row(real* s, idx visible, idx padded, real scale) {
-    for (idx j = visible; j < padded; j++) s[j] = -std::numeric_limits<real>::infinity();
-    const real t = maximum(padded, [=](idx j) { return s[j]; });
-    const real z = sum(padded, [=](idx j) { return s[j] = exp_real(scale * (s[j] - t)); });
-    return {t, 1 / z};
+inline Vector exp_lanes(Vector x) {
+    real y[lanes];
+    store(y, x);
+    for (real& each : y) each = exp_real(each);
+    return load(y);
 }
 
-// out [B,T,H*D]; softmax [B,T,H,2] keeps each row's t and 1/z; queries from time `from` on, as sampling asks for the
+// Queries i0, i0 + 1 … do not see the keys after them.
+inline void hide_later(real* s, idx width, idx i0, idx visible) {
+    for (idx j = i0 + 1; j < visible; j++)
+        for (idx r = 0; r < j - i0; r++) s[j * width + r] = -std::numeric_limits<real>::infinity();
+}
+
+// The softmax but for the division: s, which holds q·k, becomes e^(scale (s - t)); top and over_z get t and 1/z.
+inline void softmax_forward(real* s, real* top, real* over_z, idx width, idx visible, idx queries, real scale) {
+    for (idx r = 0; r < queries; r += lanes) {
+        Vector t = load(s + r), z{};
+        for (idx j = 1; j < visible; j++) {
+            const Vector x = load(s + j * width + r);
+            t = x > t ? x : t;
+        }
+        for (idx j = 0; j < visible; j++) {
+            const Vector e = exp_lanes(scale * (load(s + j * width + r) - t));
+            store(s + j * width + r, e);
+            z += e;
+        }
+        store(top + r, t);
+        store(over_z + r, 1 / z);
+    }
+}
+
+// s, which holds q·k, becomes p; ds, which holds m do·v, becomes ds / √D.
+inline void softmax_backward(
+    real* s, real* ds, const real* top, const real* over_z, idx width, idx visible, idx queries, real scale) {
+    for (idx r = 0; r < queries; r += lanes) {
+        const Vector t = load(top + r), factor = load(over_z + r);
+        Vector mean{};
+        for (idx j = 0; j < visible; j++) {
+            const idx at = j * width + r;
+            const Vector p = exp_lanes(scale * (load(s + at) - t)) * factor;
+            store(s + at, p);
+            mean += p * load(ds + at);
+        }
+        for (idx j = 0; j < visible; j++) {
+            const idx at = j * width + r;
+            store(ds + at, scale * load(s + at) * (load(ds + at) - mean));
+        }
+    }
+}
+
+// Puts dropout's mask on a block; `first` is the place of its first query's first key among all scores [B,H,T,T].
+inline void drop_scores(real* s, const Dropout& drop, idx first, idx width, idx i0, idx queries, idx T) {
+    for (idx r = 0; r < queries; r++)
+        for (idx j = 0; j <= i0 + r; j++) s[j * width + r] *= drop.mask(first + r * T + j);
+}
+
+// Keys or values [T,D] of one head, where they lie or, if they are strewn over much memory, copied to `out`.
+inline View gathered(real* out, View rows, idx T, idx D) {
+    if (T * rows.row <= warm) return rows;
+    for (idx t = 0; t < T; t++) std::copy_n(rows.from(t, 0).data, D, out + t * D);
+    return rows_of(out, D);
+}
+
+// out [B,T,H*D]; softmax [B,H,2,T] keeps each query's t and 1/z; queries from time `from` on, as sampling asks for the
 // last one only. drop may be null.
 inline void attention_forward(real* out, real* softmax, const real* qkv, Heads s, idx from, const Dropout* drop) {
-    const idx row = s.row(), D = s.D, T = s.T, width = row_of_scores(T);
+    const idx row = s.row(), D = s.D, T = s.T, block = std::min(query_block(T, 16), T - from);
+    const idx width = block > 1 ? round_up(block, 16) : 1;
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
-        const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), T - from);
+        const idx b = task / s.G, g = task % s.G;
         const real* queries = qkv + b * T * row;
-        const View keys = rows_of(queries + (s.H + g) * D, row), values = rows_of(keys.data + s.G * D, row);
-        real* p = scratch<0>(block * width);
-        Packed packed_keys{}, packed_values{};
-        if (block > 1) {  // one row alone is not worth it
-            packed_keys = pack(scratch<1>(packed_size(D, T)), transposed(keys), D, T);
-            packed_values = pack(scratch<2>(packed_size(T, D)), values, T, D);
-        }
+        const View key_rows = rows_of(queries + (s.H + g) * D, row), values = rows_of(key_rows.data + s.G * D, row);
+        real *p = scratch<0>(T * width), *turned = scratch<1>(packed_size(D, block));
+        const bool single = block == 1;  // is not worth packing
+        const View keys = single ? key_rows : gathered(scratch<2>(T * D), key_rows, T, D);
+        const Packed packed_values = single ? Packed{} : pack(scratch<3>(packed_size(T, D)), values, T, D);
         for (idx h = g * (s.H / s.G); h < (g + 1) * (s.H / s.G); h++)
             for (idx i0 = from; i0 < T; i0 += block) {
-                const idx rows = std::min(block, T - i0), visible = i0 + rows;
-                const View q = rows_of(queries + i0 * row + h * D, row);
-                real* o = out + ((b * T + i0) * s.H + h) * D;
-                if (block > 1) multiply(p, width, q, packed_keys, rows, visible, D);
-                else multiply_row(p, q, transposed(keys), 0, visible, D);
-                for (idx r = 0; r < rows; r++) {
-                    const idx i = i0 + r;
-                    real *pr = p + r * width, *kept = softmax + 2 * ((b * T + i) * s.H + h);
-                    std::tie(kept[0], kept[1]) = softmax_row(pr, i + 1, round_up(visible, 16), scale);
-                    if (drop)
-                        for (idx j = 0; j <= i; j++) pr[j] *= drop->mask(((b * s.H + h) * T + i) * T + j);
+                const idx rows = std::min(block, T - i0), visible = i0 + rows, head = b * s.H + h;
+                const View q = rows_of(queries + i0 * row + h * D, row), weights = transposed(rows_of(p, width));
+                real *o = out + ((b * T + i0) * s.H + h) * D, top[64], over_z[64];
+                if (single) {
+                    multiply_row(p, q, transposed(keys), 0, visible, D);
+                    const real t = top[0] = maximum(visible, [=](idx j) { return p[j]; });
+                    over_z[0] = 1 / sum(visible, [=](idx j) { return p[j] = exp_real(scale * (p[j] - t)); });
+                } else {
+                    multiply(p, width, keys, pack(turned, transposed(q), D, rows), visible, rows, D);
+                    hide_later(p, width, i0, visible);
+                    softmax_forward(p, top, over_z, width, visible, rows, scale);
                 }
-                if (block > 1) multiply(o, s.H * D, rows_of(p, width), packed_values, rows, D, visible);
-                else multiply_row(o, rows_of(p, width), values, 0, D, visible);
+                if (drop) drop_scores(p, *drop, (head * T + i0) * T, width, i0, rows, T);
+                if (single) multiply_row(o, weights, values, 0, D, visible);
+                else multiply(o, s.H * D, weights, packed_values, rows, D, visible);
                 for (idx r = 0; r < rows; r++)
-                    for (idx d = 0; d < D; d++) o[r * s.H * D + d] *= softmax[2 * ((b * T + i0 + r) * s.H + h) + 1];
+                    for (idx d = 0; d < D; d++) o[r * s.H * D + d] *= over_z[r];
+                std::copy_n(top, rows, softmax + head * 2 * T + i0);
+                std::copy_n(over_z, rows, softmax + (head * 2 + 1) * T + i0);
             }
     });
 }
 
-// dqkv [B, T, (H + 2G) D] from dout [B,T,H*D] and softmax [B,T,H,2].
+// dqkv [B, T, (H + 2G) D] from dout [B,T,H*D] and softmax [B,H,2,T].
 inline void attention_backward(
     real* dqkv, const real* dout, const real* softmax, const real* qkv, Heads s, const Dropout* drop) {
-    const idx row = s.row(), D = s.D, T = s.T, width = row_of_scores(T);
+    const idx row = s.row(), D = s.D, T = s.T, block = std::min(query_block(T, 32), T), width = round_up(block, 16);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
-        const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), T);
-        const real *queries = qkv + b * T * row, *keys = queries + (s.H + g) * D, *values = keys + s.G * D;
+        const idx b = task / s.G, g = task % s.G;
+        const real *queries = qkv + b * T * row, *own_keys = queries + (s.H + g) * D;
         real *dqueries = dqkv + b * T * row, *dkeys = dqueries + (s.H + g) * D, *dvalues = dkeys + s.G * D;
-        real *p = scratch<0>(block * width), *ds = scratch<1>(block * width),
-             *rows_packed = scratch<2>(packed_size(block, D));
-        const Packed kt = pack(scratch<3>(packed_size(D, T)), transposed(rows_of(keys, row)), D, T);
-        const Packed vt = pack(scratch<4>(packed_size(D, T)), transposed(rows_of(values, row)), D, T);
-        const Packed k = pack(scratch<5>(packed_size(T, D)), rows_of(keys, row), T, D);
+        real *p = scratch<0>(T * width), *ds = scratch<1>(T * width), *packed = scratch<2>(packed_size(block, D)),
+             *turned = scratch<3>(packed_size(D, block));
+        const View keys = gathered(scratch<4>(T * D), rows_of(own_keys, row), T, D);
+        const View values = gathered(scratch<5>(T * D), rows_of(own_keys + s.G * D, row), T, D);
+        const Packed packed_keys = pack(scratch<6>(packed_size(T, D)), keys, T, D);
         bool first = true;  // the last block of queries sees all keys; it comes first and starts their gradients
         for (idx h = g * (s.H / s.G); h < (g + 1) * (s.H / s.G); h++)
             for (idx i0 = (T - 1) / block * block; i0 >= 0; i0 -= block, first = false) {
-                const idx rows = std::min(block, T - i0), visible = i0 + rows, padded = round_up(visible, 16);
+                const idx rows = std::min(block, T - i0), visible = i0 + rows, head = b * s.H + h;
                 const View q = rows_of(queries + i0 * row + h * D, row);
                 const View d_o = rows_of(dout + ((b * T + i0) * s.H + h) * D, s.H * D);
-                multiply(p, width, q, kt, rows, visible, D);     // q_i · k_j and
-                multiply(ds, width, d_o, vt, rows, visible, D);  // do_i · v_j become m p and ds / √D, row by row:
-                for (idx i = i0; i < visible; i++) {
-                    real *pi = p + (i - i0) * width, *dsi = ds + (i - i0) * width;
-                    const idx of_all = (b * s.H + h) * T + i;
-                    const real* kept = softmax + 2 * ((b * T + i) * s.H + h);
-                    const real t = kept[0], over_z = kept[1];
-                    for (idx j = 0; drop && j <= i; j++) dsi[j] *= drop->mask(of_all * T + j);
-                    const real mean = sum(padded, [=](idx j) {
-                        const bool seen = static_cast<int>(j) <= static_cast<int>(i);  // int: as many lanes as real
-                        pi[j] = seen ? exp_real(scale * (pi[j] - t)) * over_z : 0;
-                        dsi[j] = seen ? dsi[j] : 0;
-                        return pi[j] * dsi[j];
-                    });
-                    for (idx j = 0; j < padded; j++) dsi[j] = scale * pi[j] * (dsi[j] - mean);
-                    for (idx j = 0; drop && j <= i; j++) pi[j] *= drop->mask(of_all * T + j);
-                }
-                multiply(dqueries + i0 * row + h * D, row, rows_of(ds, width), k, rows, D, visible);
-                multiply(dkeys, row, transposed(rows_of(ds, width)), pack(rows_packed, q, rows, D), visible, D, rows,
-                    first ? nullptr : dkeys, row);
-                multiply(dvalues, row, transposed(rows_of(p, width)), pack(rows_packed, d_o, rows, D), visible, D, rows,
-                    first ? nullptr : dvalues, row);
+                real top[64]{}, over_z[64]{};
+                std::copy_n(softmax + head * 2 * T + i0, rows, top);
+                std::copy_n(softmax + (head * 2 + 1) * T + i0, rows, over_z);
+                multiply(p, width, keys, pack(turned, transposed(q), D, rows), visible, rows, D);
+                hide_later(p, width, i0, visible);
+                multiply(ds, width, values, pack(turned, transposed(d_o), D, rows), visible, rows, D);
+                if (drop) drop_scores(ds, *drop, (head * T + i0) * T, width, i0, rows, T);
+                softmax_backward(p, ds, top, over_z, width, visible, rows, scale);
+                if (drop) drop_scores(p, *drop, (head * T + i0) * T, width, i0, rows, T);
+                multiply(dqueries + i0 * row + h * D, row, transposed(rows_of(ds, width)), packed_keys, rows, D, visible);
+                multiply(dkeys, row, rows_of(ds, width), pack(packed, q, rows, D), visible, D, rows,
+                    first ? nullptr : dkeys);
+                multiply(dvalues, row, rows_of(p, width), pack(packed, d_o, rows, D), visible, D, rows,
+                    first ? nullptr : dvalues);
             }
     });
 }
@@ -1309,8 +1370,10 @@ class GPT {
         if (dropout_step_) dropout(x(0), x(0), drop(0), B * T * C);
         for (idx l = 0; l < L; l++) {
             const Block& w = weights.blocks[static_cast<std::size_t>(l)];
-            half_forward(2 * l, w.norm_1, [&](real* y, const real* in) { attention_forward_branch(y, in, w, l); });
-            half_forward(2 * l + 1, w.norm_2, [&](real* y, const real* in) { mlp_forward_branch(y, in, w, l); });
+            half_forward(2 * l, w.norm_1,
+                [&](real* y, const real* in, const real* plus) { attention_forward_branch(y, in, plus, w, l); });
+            half_forward(2 * l + 1, w.norm_2,
+                [&](real* y, const real* in, const real* plus) { mlp_forward_branch(y, in, plus, w, l); });
         }
         const real* out = x(2 * L);
         if (c.final_norm) {
@@ -1338,7 +1401,7 @@ class GPT {
         const real* out = c.final_norm ? normed_ : x(2 * L);
         real* dout = c.final_norm ? branch_ : dx_;
         matmul(dout, C, rows_of(logits_, V), rows_of(head(weights), C), N, C, V);
-        matmul(head(gradients), C, transposed(rows_of(logits_, V)), rows_of(out, C), V, C, N, head(gradients), C);
+        matmul(head(gradients), C, transposed(rows_of(logits_, V)), rows_of(out, C), V, C, N, head(gradients));
         if (c.final_norm) {  // its 1/σ is what makes the gradient below independent of the depth (T13)
             std::fill_n(dx_, N * C, real(0));
             norm_backward(dx_, gradients.final_norm, branch_, x(2 * L), of(moments_, 2 * L), weights.final_norm);
@@ -1366,15 +1429,13 @@ class GPT {
             norm_forward(normed_ + from_ * C, of(moments_, k), in + from_ * C, gain);
             f_in = normed_;
         }
-        real *y = x(k + 1), *f = wiring == Wiring::plain ? y : branch_;
-        branch(f, f_in);
+        const bool shortcut = wiring != Wiring::plain;
+        real *sum = wiring == Wiring::post ? of(sums_, k) : x(k + 1), *f = shortcut && dropout_step_ ? branch_ : sum;
+        branch(f, f_in, f == sum && shortcut ? in : nullptr);
         const idx skip = from_ * C, count = rows() * C;
         if (dropout_step_) dropout(f, f, drop(1 + 2 * k), count);
-        if (wiring == Wiring::pre || wiring == Wiring::none) residual_forward(y + skip, in + skip, f + skip, count);
-        if (wiring == Wiring::post) {
-            residual_forward(of(sums_, k) + skip, in + skip, f + skip, count);
-            norm_forward(y + skip, of(moments_, k), of(sums_, k) + skip, gain);
-        }
+        if (f != sum) residual_forward(sum + skip, in + skip, f + skip, count);
+        if (wiring == Wiring::post) norm_forward(x(k + 1) + skip, of(moments_, k), sum + skip, gain);
     }
 
     // dLoss/dx(k+1), in dx_, becomes dLoss/dx(k): one factor of (T8). With J_f and J the Jacobians of branch and norm,
@@ -1396,7 +1457,9 @@ class GPT {
         }
         const real* in = x(k);
         if (wiring == Wiring::pre) {
-            norm_forward(normed_, of(moments_, k), in, gain);
+            parallel_ranges(N, few, [=, this](idx begin, idx end) {
+                normalize(normed_, of(moments_, k), in, gain, begin, end, C);
+            });
             in = normed_;
         }
         branch_backward(branch_, df, in);
@@ -1406,7 +1469,8 @@ class GPT {
         if (on_gradient) on_gradient(k, dx_);
     }
 
-    void attention_forward_branch(real* y, const real* in, const Block& w, idx l) {
+    // y = f(in), plus the shortcut if `plus` is not null.
+    void attention_forward_branch(real* y, const real* in, const real* plus, const Block& w, idx l) {
         const idx C = config.C(), Q = config.qkv();
         linear_forward(of(qkv_, l) + from_ * Q, in + from_ * C, w.qkv, rows(), C, Q);
         if (turns_) rope(of(qkv_, l), turns_, +1, heads(), from_);
@@ -1415,7 +1479,8 @@ class GPT {
         const auto dropped = attention_dropout(l);
         attention_forward(
             of(attended_, l), of(softmax_, l), of(qkv_, l), heads(), from_, dropped ? &*dropped : nullptr);
-        linear_forward(y + from_ * C, of(attended_, l) + from_ * C, w.projection, rows(), C, C);
+        linear_forward(y + from_ * C, of(attended_, l) + from_ * C, w.projection, rows(), C, C,
+            plus ? plus + from_ * C : nullptr);
     }
 
     void attention_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
@@ -1427,11 +1492,11 @@ class GPT {
         linear_backward(din, dw.qkv, dqkv_, in, w.qkv, N, C, config.qkv());
     }
 
-    void mlp_forward_branch(real* y, const real* in, const Block& w, idx l) {
+    void mlp_forward_branch(real* y, const real* in, const real* plus, const Block& w, idx l) {
         const idx C = config.C(), F = config.F(), fc = config.fc();
         linear_forward(of(fc_, l) + from_ * fc, in + from_ * C, w.fc, rows(), C, fc);
         activation_forward(act_, of(fc_, l) + from_ * fc, rows());
-        linear_forward(y + from_ * C, act_, w.out, rows(), F, C);
+        linear_forward(y + from_ * C, act_, w.out, rows(), F, C, plus ? plus + from_ * C : nullptr);
     }
 
     // The activation's backward puts the gradient of the inner values in their place, and its output, which is not
