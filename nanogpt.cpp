@@ -539,10 +539,10 @@ inline void pack_strips(real* out, View a, idx M, idx K) {
                 else std::copy_n(a.from(i, k).data, M - i, out + i * K + k * tile_rows);
 }
 
-// C [M,N] = start + bias + A [M,K] B [K,N], by the calling thread. What the kernel would read across many pages, or for the
-// first time since it left the cache, is copied: copying reads ahead.
-inline void product(real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr,
-    const real* bias = nullptr) {
+// C [M,N] = start + bias + A [M,K] B [K,N], by the calling thread. What the kernel would read across many pages, or for
+// the first time since it left the cache, is copied: copying reads ahead.
+inline void product(
+    real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, const real* bias = nullptr) {
     real *panel = scratch<0>(k_block * panel_width), *strips = scratch<1>(row_block * k_block);
     const bool in_strips = a.col > near || (a.col > 1 && K * a.col > warm);
     for (idx i0 = 0; i0 < M; i0 += row_block)
@@ -553,24 +553,27 @@ inline void product(real* c, idx c_row, View a, View b, idx M, idx N, idx K, con
             for (idx j = 0; j < N; j += panel_width) {
                 const Packed right = pack(panel, b.from(k, j), depth, std::min(panel_width, N - j));
                 const idx at = i0 * c_row + j;
-                const real *from = k > 0 ? c + at : start ? start + at : nullptr,
+                const real *from = k > 0 ? c + at
+                    : start              ? start + at
+                                         : nullptr,
                            *shift = k == 0 && bias ? bias + j : nullptr;
                 multiply(c + at, c_row, left, right, rows, right.N, depth, from, shift, in_strips);
             }
         }
 }
 
-// C [M,N] = start + bias + A [M,K] B [K,N], by all threads. c and start have rows c_row apart; start may be c itself (it
-// accumulates), another matrix or null; bias [N] may be null. The longer side of C is divided among the threads, and
-// each packs for itself what its part needs, so that it stays in that core's caches. A weight's gradient, where K
+// C [M,N] = start + bias + A [M,K] B [K,N], by all threads. c and start have rows c_row apart; start may be c itself
+// (it accumulates), another matrix or null; bias [N] may be null. The longer side of C is divided among the threads,
+// and each packs for itself what its part needs, so that it stays in that core's caches. A weight's gradient, where K
 // counts the batch's rows, is two such products, of the first and the last half of the rows: each core has one half
 // of them in its cache already. It is two for any number of threads, so that the bits are the same.
-inline void matmul(real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr,
-    const real* bias = nullptr) {
+inline void matmul(
+    real* c, idx c_row, View a, View b, idx M, idx N, idx K, const real* start = nullptr, const real* bias = nullptr) {
     const idx threads = pool()->threads();
     if (M == 1) {  // a small one is done before a second thread has begun
         const idx slice = N * K < 30000 ? N : round_up((N + threads - 1) / threads, 16);
-        return parallel_ranges(N, slice, [=](idx begin, idx end) { multiply_row(c, a, b, begin, end, K, start, bias); });
+        return parallel_ranges(
+            N, slice, [=](idx begin, idx end) { multiply_row(c, a, b, begin, end, K, start, bias); });
     }
     const bool by_rows = M >= N;
     const idx halves = start == c && K > std::max(M, N) ? 2 : 1, side = by_rows ? M : N;
@@ -619,8 +622,7 @@ struct Linear {
 };
 
 // plus [N,out], which may be null, is added: where a residual branch ends, it is the shortcut.
-inline void linear_forward(
-    real* y, const real* x, Linear w, idx N, idx in, idx out, const real* plus = nullptr) {
+inline void linear_forward(real* y, const real* x, Linear w, idx N, idx in, idx out, const real* plus = nullptr) {
     matmul(y, out, rows_of(x, in), rows_of(w.weight, out), N, out, in, plus, w.bias);
 }
 
@@ -902,11 +904,10 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //
 // summed for k and v over the query heads that share them.
 
-// Queries of one block: few if T is short, for that skips more of the keys beyond the diagonal; more if it is long.
-constexpr idx query_block(idx T, idx least) { return std::clamp<idx>(T / 64 * 8, least, 64); }
-
-// A block of scores stands as [visible, width], a row for each key and a column for each query: a vector holds one key's
-// scores for several queries, whose softmaxes go down side by side, and nothing is ever summed across a vector.
+// A block of scores [keys, queries] has a row for each key and a column for each query. A vector holds one key's scores
+// for several queries, whose softmaxes go down side by side: nothing is summed across a vector. More queries in a block
+// would make the products faster, but skip less of what lies beyond the diagonal.
+constexpr idx query_block = 32;
 
 inline Vector exp_lanes(Vector x) {
     real y[lanes];
@@ -974,7 +975,7 @@ inline View gathered(real* out, View rows, idx T, idx D) {
 // out [B,T,H*D]; softmax [B,H,2,T] keeps each query's t and 1/z; queries from time `from` on, as sampling asks for the
 // last one only. drop may be null.
 inline void attention_forward(real* out, real* softmax, const real* qkv, Heads s, idx from, const Dropout* drop) {
-    const idx row = s.row(), D = s.D, T = s.T, block = std::min(query_block(T, 16), T - from);
+    const idx row = s.row(), D = s.D, T = s.T, block = std::min(query_block, T - from);
     const idx width = block > 1 ? round_up(block, 16) : 1;
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
@@ -989,7 +990,7 @@ inline void attention_forward(real* out, real* softmax, const real* qkv, Heads s
             for (idx i0 = from; i0 < T; i0 += block) {
                 const idx rows = std::min(block, T - i0), visible = i0 + rows, head = b * s.H + h;
                 const View q = rows_of(queries + i0 * row + h * D, row), weights = transposed(rows_of(p, width));
-                real *o = out + ((b * T + i0) * s.H + h) * D, top[64], over_z[64];
+                real *o = out + ((b * T + i0) * s.H + h) * D, top[query_block], over_z[query_block];
                 if (single) {
                     multiply_row(p, q, transposed(keys), 0, visible, D);
                     const real t = top[0] = maximum(visible, [=](idx j) { return p[j]; });
@@ -1013,7 +1014,7 @@ inline void attention_forward(real* out, real* softmax, const real* qkv, Heads s
 // dqkv [B, T, (H + 2G) D] from dout [B,T,H*D] and softmax [B,H,2,T].
 inline void attention_backward(
     real* dqkv, const real* dout, const real* softmax, const real* qkv, Heads s, const Dropout* drop) {
-    const idx row = s.row(), D = s.D, T = s.T, block = std::min(query_block(T, 32), T), width = round_up(block, 16);
+    const idx row = s.row(), D = s.D, T = s.T, block = std::min(query_block, T), width = round_up(block, 16);
     const real scale = 1 / std::sqrt(real(D));
     parallel_for(s.B * s.G, [=](idx task) {
         const idx b = task / s.G, g = task % s.G;
@@ -1030,7 +1031,7 @@ inline void attention_backward(
                 const idx rows = std::min(block, T - i0), visible = i0 + rows, head = b * s.H + h;
                 const View q = rows_of(queries + i0 * row + h * D, row);
                 const View d_o = rows_of(dout + ((b * T + i0) * s.H + h) * D, s.H * D);
-                real top[64]{}, over_z[64]{};
+                real top[query_block]{}, over_z[query_block]{};
                 std::copy_n(softmax + head * 2 * T + i0, rows, top);
                 std::copy_n(softmax + (head * 2 + 1) * T + i0, rows, over_z);
                 multiply(p, width, keys, pack(turned, transposed(q), D, rows), visible, rows, D);
@@ -1039,7 +1040,8 @@ inline void attention_backward(
                 if (drop) drop_scores(ds, *drop, (head * T + i0) * T, width, i0, rows, T);
                 softmax_backward(p, ds, top, over_z, width, visible, rows, scale);
                 if (drop) drop_scores(p, *drop, (head * T + i0) * T, width, i0, rows, T);
-                multiply(dqueries + i0 * row + h * D, row, transposed(rows_of(ds, width)), packed_keys, rows, D, visible);
+                multiply(
+                    dqueries + i0 * row + h * D, row, transposed(rows_of(ds, width)), packed_keys, rows, D, visible);
                 multiply(dkeys, row, rows_of(ds, width), pack(packed, q, rows, D), visible, D, rows,
                     first ? nullptr : dkeys);
                 multiply(dvalues, row, rows_of(p, width), pack(packed, d_o, rows, D), visible, D, rows,
@@ -1457,9 +1459,8 @@ class GPT {
         }
         const real* in = x(k);
         if (wiring == Wiring::pre) {
-            parallel_ranges(N, few, [=, this](idx begin, idx end) {
-                normalize(normed_, of(moments_, k), in, gain, begin, end, C);
-            });
+            parallel_ranges(N, few,
+                [=, this](idx begin, idx end) { normalize(normed_, of(moments_, k), in, gain, begin, end, C); });
             in = normed_;
         }
         branch_backward(branch_, df, in);
@@ -1479,8 +1480,8 @@ class GPT {
         const auto dropped = attention_dropout(l);
         attention_forward(
             of(attended_, l), of(softmax_, l), of(qkv_, l), heads(), from_, dropped ? &*dropped : nullptr);
-        linear_forward(y + from_ * C, of(attended_, l) + from_ * C, w.projection, rows(), C, C,
-            plus ? plus + from_ * C : nullptr);
+        linear_forward(
+            y + from_ * C, of(attended_, l) + from_ * C, w.projection, rows(), C, C, plus ? plus + from_ * C : nullptr);
     }
 
     void attention_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
