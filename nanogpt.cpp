@@ -294,15 +294,14 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
     return reduce(n, -std::numeric_limits<real>::infinity(), term, [](auto& a, const auto& b) { a = b > a ? b : a; });
 }
 
-// exp(x) = 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <= ln 2 / 2. e^r is a polynomial of degree 6, 2ⁿ
-// is made from its exponent bits. Relative error below 3e-7 for x from -87.3 to 88.3, where float all but ends; above,
-// infinity; below, it fades to 0. NaN stays NaN. There is no branch and no call in it: the compiler vectorizes the
-// loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an integer and leaves
-// that in its low bits.
+// exp(x) for x <= 88, of which a GPT needs x <= 0 only: 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <=
+// ln 2 / 2. e^r is a polynomial of degree 6, 2ⁿ is made from its exponent bits. Relative error below 3e-7 down to
+// -87.3, where float all but ends; below, it fades to 0. NaN stays NaN. There is no branch and no call in it: the
+// compiler vectorizes the loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an
+// integer and leaves that in its low bits.
 [[gnu::always_inline]] inline float exp_float(float x) {
     constexpr float rounder = 0x1.8p23f;
     x = x < -88.0f ? -88.0f : x;
-    x = x > 89.0f ? 89.0f : x;
     const float t = x * 1.44269504f + rounder, n = t - rounder;
     const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first with few bits
     float e = 1.0f / 720;
@@ -321,8 +320,11 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
     else return std::exp(x);
 }
 
-// σ(x) = 1 / (1 + e⁻ˣ)
-[[gnu::always_inline]] inline real sigmoid(real x) { return 1 / (1 + exp_real(-x)); }
+// σ(x) = 1 / (1 + e⁻ˣ) = eˣ / (1 + eˣ), whichever has the negative exponent.
+[[gnu::always_inline]] inline real sigmoid(real x) {
+    const real e = exp_real(-std::abs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // 2  Matrices: one kernel behind every product
@@ -637,11 +639,11 @@ template <class Row> void sum_rows(real* a, real* b, idx N, idx C, const Row& ro
         std::fill_n(pa, 2 * C, real(0));
         for (idx n = p * N / pieces; n < (p + 1) * N / pieces; n++) row(n, pa, pb);
     });
-    for (idx p = 0; p < pieces; p++)
-        for (idx i = 0; i < C; i++) {
-            a[i] += partial[p * 2 * C + i];
-            if (b) b[i] += partial[p * 2 * C + C + i];
-        }
+    for (idx p = 0; p < pieces; p++) {
+        const real *pa = partial + p * 2 * C, *pb = pa + C;
+        for (idx i = 0; i < C; i++) a[i] += pa[i];
+        for (idx i = 0; b && i < C; i++) b[i] += pb[i];
+    }
 }
 
 // db [C] += the sum of the rows of dy [N,C].
@@ -792,12 +794,14 @@ inline void embedding_forward(
 
 // dwpe may be null. Split over columns, so that each sum runs over the rows in order.
 inline void embedding_backward(real* dwte, real* dwpe, const real* dx, const Token* tokens, idx B, idx T, idx C) {
-    parallel_ranges(C, 16, [=](idx c0, idx c1) {
-        for (idx n = 0; n < B * T; n++)
-            for (idx c = c0; c < c1; c++) {
-                dwte[tokens[n] * C + c] += dx[n * C + c];
-                if (dwpe) dwpe[n % T * C + c] += dx[n * C + c];
-            }
+    parallel_ranges(C, 32, [=](idx c0, idx c1) {
+        const auto add = [=](real* __restrict sum, const real* from) {
+            for (idx c = c0; c < c1; c++) sum[c] += from[c];
+        };
+        for (idx n = 0; n < B * T; n++) {
+            add(dwte + tokens[n] * C, dx + n * C);
+            if (dwpe) add(dwpe + n % T * C, dx + n * C);
+        }
     });
 }
 
@@ -1053,15 +1057,14 @@ inline void attention_backward(
 // ---------------------------------------------------------------------------------------------------------------------
 // GELU, tanh form (Hendrycks and Gimpel, 2016)
 //
-//     y = x (1 + tanh u) / 2 = x σ(z)        u = √(2/π) (x + 0.044715 x³)        z = 2u
+//     y = x (1 + tanh u) / 2 = x σ(z)        u = √(2/π) (x + 0.044715 x³)        z = 2u = x (a + b x²)
 //
 // as (1 + tanh u) / 2 = σ(2u). With σ' = σ (1 − σ):
 //
-//     dx = dy (σ + x σ (1 − σ) z')        z' = 2 √(2/π) (1 + 3 · 0.044715 x²)
+//     dx = dy (σ + x σ (1 − σ) z')        z' = a + 3 b x²
 
-constexpr real gelu_scale = real(2 * 0.79788456080286535588), gelu_cubic = real(0.044715);
-
-[[gnu::always_inline]] inline real gelu_gate(real x) { return sigmoid(gelu_scale * (x + gelu_cubic * x * x * x)); }
+constexpr real gelu_a = real(2 * 0.79788456080286535588), gelu_b = real(0.044715 * 2 * 0.79788456080286535588);
+[[gnu::always_inline]] inline real gelu_gate(real x) { return sigmoid(x * (gelu_a + gelu_b * (x * x))); }
 
 // y, x [count].
 inline void gelu_forward(real* y, const real* x, idx count) {
@@ -1071,7 +1074,7 @@ inline void gelu_forward(real* y, const real* x, idx count) {
 // Both are written over: dx takes the place of x; y, which the next layer's weight gradient needs again, that of dy.
 inline void gelu_backward(real* x, real* dy, idx count) {
     parallel_each<many>(count, [=](idx i) {
-        const real s = gelu_gate(x[i]), y = x[i] * s, slope = gelu_scale * (1 + 3 * gelu_cubic * x[i] * x[i]);
+        const real s = gelu_gate(x[i]), y = x[i] * s, slope = gelu_a + 3 * gelu_b * (x[i] * x[i]);
         x[i] = dy[i] * (s + y * (1 - s) * slope);
         dy[i] = y;
     });

@@ -402,6 +402,22 @@ void test_cache() {
             }
 }
 
+// In float, where it is made of exp_float: relative to its own size, down to where that ends.
+void test_sigmoid() {
+    double worst = 0;
+    for (idx i = -87000; i <= 1000000; i++) {
+        const real x = real(double(i) / 1000);
+        const double expected = 1 / (1 + std::exp(-double(x)));
+        worst = std::max(worst, std::abs(double(sigmoid(x)) - expected) / expected);
+    }
+    check(worst <= (is_double ? 1e-15 : 4e-7), text("sigmoid's largest relative error is ", worst));
+    for (const double far : {200.0, 1e4, 1e38}) {
+        check_equal(sigmoid(real(far)), real(1), "sigmoid of a large number");
+        check_equal(sigmoid(real(-far)) < real(1e-45), true, "sigmoid of a small number");
+    }
+    check(std::isnan(sigmoid(real(std::nan("")))), "sigmoid(NaN) is NaN");
+}
+
 #endif
 
 int main() {
@@ -412,6 +428,7 @@ int main() {
         std::printf("gradients: largest relative difference %.2g\n", largest_difference);
     }
 #ifndef GRADIENTS_ONLY
+    test_sigmoid();
     test_golden("gpt2");
     test_golden("llama");
     test_cache();
