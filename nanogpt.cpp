@@ -555,11 +555,9 @@ inline void product(
             for (idx j = 0; j < N; j += panel_width) {
                 const Packed right = pack(panel, b.from(k, j), depth, std::min(panel_width, N - j));
                 const idx at = i0 * c_row + j;
-                const real *from = k > 0 ? c + at
-                    : start              ? start + at
-                                         : nullptr,
-                           *shift = k == 0 && bias ? bias + j : nullptr;
-                multiply(c + at, c_row, left, right, rows, right.N, depth, from, shift, in_strips);
+                const real* from = k > 0 ? c : start;
+                multiply(c + at, c_row, left, right, rows, right.N, depth, from ? from + at : nullptr,
+                    bias && k == 0 ? bias + j : nullptr, in_strips);
             }
         }
 }
@@ -944,7 +942,8 @@ inline void softmax_forward(real* s, real* top, real* over_z, idx width, idx vis
     }
 }
 
-// s, which holds q·k, becomes p; ds, which holds m do·v, becomes ds / √D.
+// s, which holds q·k, becomes p; ds, which holds dp = m do·v, becomes p (dp − Σ p dp) / √D, of which dq and dk
+// are made.
 inline void softmax_backward(
     real* s, real* ds, const real* top, const real* over_z, idx width, idx visible, idx queries, real scale) {
     for (idx r = 0; r < queries; r += lanes) {
@@ -1063,7 +1062,8 @@ inline void attention_backward(
 //
 //     dx = dy (σ + x σ (1 − σ) z')        z' = a + 3 b x²
 
-constexpr real gelu_a = real(2 * 0.79788456080286535588), gelu_b = real(0.044715 * 2 * 0.79788456080286535588);
+constexpr double sqrt_2_over_pi = 0.79788456080286535588;
+constexpr real gelu_a = real(2 * sqrt_2_over_pi), gelu_b = real(0.044715 * 2 * sqrt_2_over_pi);
 [[gnu::always_inline]] inline real gelu_gate(real x) { return sigmoid(x * (gelu_a + gelu_b * (x * x))); }
 
 // y, x [count].
@@ -1109,7 +1109,8 @@ inline void swiglu_backward(real* x, real* dy, idx N, idx F) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Residual addition (T3), (T14): y = x + f. The gradient passes to both unchanged, which is the I of (T9), (T15) and
-// (T19).
+// (T19). Where nothing comes between a branch's last product and the sum, that product starts from x (`plus` of
+// linear_forward), which saves a pass over memory.
 
 inline void residual_forward(real* y, const real* x, const real* f, idx count) {
     parallel_each<many>(count, [=](idx i) { y[i] = x[i] + f[i]; });
@@ -1434,6 +1435,7 @@ class GPT {
             norm_forward(normed_ + from_ * C, of(moments_, k), in + from_ * C, gain);
             f_in = normed_;
         }
+        // The branch gives f; or, if no dropout comes between, x + f at once.
         const bool shortcut = wiring != Wiring::plain;
         real *sum = wiring == Wiring::post ? of(sums_, k) : x(k + 1), *f = shortcut && dropout_step_ ? branch_ : sum;
         branch(f, f_in, f == sum && shortcut ? in : nullptr);

@@ -17,12 +17,12 @@ work=build/mutate
 mkdir -p $work
 
 # Besides every function whose name has "backward" in it.
-others="sum_rows rope mask dropout drop attention_dropout cross_entropy loss update gradient_norm clip_factor scheduled_rate"
+others="sum_rows normalize hide_later drop_scores gathered rope mask dropout drop attention_dropout cross_entropy loss update gradient_norm clip_factor scheduled_rate"
 
 # One name for another: what an author could mix up.
 swaps="dw:w dgain:gain gradients:weights weights:gradients keys:values values:keys dkeys:dvalues dvalues:dkeys
-    dkeys:dqueries kt:vt vt:kt pi:dsi dsi:pi oi:doi doi:oi p:ds ds:p q:d_o d_o:q packed_q:packed_do
-    packed_do:packed_q rows:visible visible:rows visible:padded g:h h:g h:b b:g i:j j:i i0:i H:G G:H D:T T:D
+    dkeys:dqueries p:ds ds:p s:ds ds:s q:d_o d_o:q top:over_z over_z:top queries:visible visible:queries
+    rows:visible visible:rows g:h h:g h:b b:g i:j j:i i0:i H:G G:H D:T T:D
     row:out_row out_row:row width:row dgamma:dbeta dbeta:dgamma gamma:beta mean_u:mean_ux mean_ux:mean_u rstd:mean
     mean:rstd xn:dyn dyn:xn x:dy dy:x b1:b2 b2:b1 mt:vt vt:mt beta1:beta2 beta2:beta1 m:v v:m in:out out:in N:in
     N:out C:V V:C N:C C:F F:fc fc:F norm_1:norm_2 norm_2:norm_1 dx_:dsum_ dsum_:dx_ dx_:branch_ branch_:dx_
@@ -272,7 +272,7 @@ int main(int, char** argv) {
     const auto about = [&](const char* word) { return name.find(word) != std::string_view::npos; };
     if (about("pack") || about("multiply") || about("product") || about("matmul"))
         test_multiply(), test_matmul(), test_matmul_threads();
-    if (about("attention")) test_attention();
+    if (about("attention") || about("softmax") || about("scores") || about("later") || about("gathered")) test_attention();
     if (about("norm") || about("sum_rows")) test_norms();
     if (about("rope")) test_rope();
     if (about("embedding")) test_embedding();
