@@ -192,7 +192,7 @@ void test_attention() {
     for (const auto& s : {Heads{1, 1, 1, 1, 1}, Heads{2, 1, 2, 1, 3}, Heads{1, 2, 1, 1, 1}, Heads{2, 7, 4, 1, 2},
              Heads{2, 7, 4, 2, 5}, Heads{1, 6, 4, 4, 8}, Heads{1, 16, 2, 1, 16}, Heads{1, 17, 1, 1, 9},
              Heads{1, 32, 1, 1, 2}, Heads{1, 33, 2, 1, 2}, Heads{1, 70, 1, 1, 2}, Heads{2, 9, 3, 3, 24},
-             Heads{1, 18, 1, 1, 27}, Heads{1, 17, 1, 1, 32}, Heads{1, 40, 40, 40, 55}})
+             Heads{1, 18, 1, 1, 27}, Heads{1, 17, 1, 1, 32}, Heads{1, 60, 40, 40, 39}})
         for (const Dropout* drop : {static_cast<const Dropout*>(nullptr), &half}) {
             const std::string what =
                 text("attention B", s.B, " T", s.T, " H", s.H, " G", s.G, " D", s.D, drop ? " with dropout" : "");
@@ -238,6 +238,8 @@ void test_attention() {
     for (const double magnitude : {1.0, 1e10}) {
         Variable qkv{"qkv", normals(s.T * s.row(), 100)};
         for (real& v : qkv.value) v *= real(magnitude);
+        for (idx t = 0; t < s.T; t += 3)  // every third query is like its own key, the last that it sees
+            std::copy_n(qkv.data() + t * s.row(), s.D, qkv.data() + t * s.row() + s.D);
         Numbers out = zeros(s.T * s.D), softmax = zeros(s.T * 2), dqkv = zeros(s.T * s.row());
         attention_forward(out.data(), softmax.data(), qkv.data(), s, 0, nullptr);
         attention_backward(dqkv.data(), out.data(), softmax.data(), qkv.data(), s, nullptr);

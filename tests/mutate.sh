@@ -37,18 +37,27 @@ equivalent() {
 # Other working memory, which nothing else is using, or more of it than is needed.
 sum_rows: real* partial = scratch<1>(pieces * 2 * C);
 sum_rows: real* partial = scratch<0>(pieces * 3 * C);
-attention_backward: const Packed k = pack(scratch<6>(packed_size(T, D)), rows_of(keys, row), T, D);
 gradient_norm: double* squares = scratch<1, double>(pieces);
+attention_backward: const Packed packed_keys = pack(scratch<7>(packed_size(T, D)), keys, T, D);
 # Blocks of queries of another length: the same sums.
-attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block(T), D);
-attention_backward: const idx b = task / s.G, g = task % s.G, block = std::min(query_block(D), T);
+attention_backward: const idx row = s.row(), D = s.D, T = s.T, block = std::min(query_block, D), width = round_up(block, 16);
+# Gathered or where they lie: the same numbers.
+gathered: ;
+gathered: if (!(T * rows.row <= warm)) return rows;
+gathered: if (T / rows.row <= warm) return rows;
+gathered: if (T * rows.row < warm) return rows;
+gathered: if (T <= warm) return rows;
+gathered: if (rows.row <= warm) return rows;
+gathered: if (D * rows.row <= warm) return rows;
+# Keys that are not after the first query hide from no query.
+hide_later: for (idx j = i0 - 1; j < visible; j++)
+hide_later: for (idx j = i0; j < visible; j++)
+hide_later: for (idx j = 1; j < visible; j++)
 # Blocks without queries before the last one: they set the keys' gradients to 0 and add nothing.
 attention_backward: for (idx i0 = (T + 1) / block * block; i0 >= 0; i0 -= block, first = false) {
 attention_backward: for (idx i0 = (T - 1) * block * block; i0 >= 0; i0 -= block, first = false) {
 attention_backward: for (idx i0 = (T - 1) * block; i0 >= 0; i0 -= block, first = false) {
 attention_backward: for (idx i0 = (T) / block * block; i0 >= 0; i0 -= block, first = false) {
-# Where p is 0 any finite number will do.
-attention_backward: dsi[j] = seen ? dsi[j] : 1;
 # At time 0 nothing is turned.
 attention_backward_branch: if (turns_) rope(dqkv_, turns_, -1, heads(), 1);
 # For GELU the two widths are the same, for gradients and weights the tensors.
