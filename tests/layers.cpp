@@ -91,6 +91,12 @@ void test_norms() {
     rmsnorm_forward(y.data(), moments.data(), x.data(), {ones.data(), nullptr}, 1, 3, 0);
     for (std::size_t i = 0; i < 3; i++)
         check_close(y[i], double(x[i]) / std::sqrt(41.0 / 3), 1e-14, "rmsnorm of 1 2 6");
+    layernorm_forward(y.data(), moments.data(), x.data(), {ones.data(), nullptr}, 1, 3, real(0.5));
+    for (std::size_t i = 0; i < 3; i++)
+        check_close(y[i], (double(x[i]) - 3) / std::sqrt(14.0 / 3 + 0.5), 1e-14, "layernorm of 1 2 6, eps 0.5");
+    rmsnorm_forward(y.data(), moments.data(), x.data(), {ones.data(), nullptr}, 1, 3, real(0.5));
+    for (std::size_t i = 0; i < 3; i++)
+        check_close(y[i], double(x[i]) / std::sqrt(41.0 / 3 + 0.5), 1e-14, "rmsnorm of 1 2 6, eps 0.5");
     const Numbers far{10001, 10002, 10006};
     layernorm_forward(y.data(), moments.data(), far.data(), {ones.data(), nullptr}, 1, 3, 0);
     for (std::size_t i = 0; i < 3; i++)
@@ -247,6 +253,8 @@ void test_attention() {
         const std::string what = text("scores of 1e4 times the square of ", magnitude);
         for (const real v : out) check(std::isfinite(v), "attention is finite, " + what);
         for (const real v : dqkv) check(std::isfinite(v), "attention's gradient is finite, " + what);
+        attention_forward(out.data(), softmax.data(), qkv.data(), s, s.T - 1, nullptr);
+        for (const real v : out) check(std::isfinite(v), "attention of the last query alone is finite, " + what);
     }
 }
 
