@@ -299,20 +299,22 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
 // -87.3, where float all but ends; below, it fades to 0. NaN stays NaN. There is no branch and no call in it: the
 // compiler vectorizes the loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an
 // integer and leaves that in its low bits.
-[[gnu::always_inline]] inline float exp_float(float x) {
+// F is float and I std::uint32_t, or vectors of as many of them.
+template <class F, class I> [[gnu::always_inline]] inline F exp_of(F x) {
     constexpr float rounder = 0x1.8p23f;
-    x = x < -88.0f ? -88.0f : x;
-    const float t = x * 1.44269504f + rounder, n = t - rounder;
-    const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first with few bits
-    float e = 1.0f / 720;
+    x = x < -88.0f ? F{} - 88.0f : x;
+    const F t = x * 1.44269504f + rounder, n = t - rounder;
+    const F r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first with few bits
+    F e = F{} + 1.0f / 720;
     e = e * r + 1.0f / 120;
     e = e * r + 1.0f / 24;
     e = e * r + 1.0f / 6;
     e = e * r + 0.5f;
     e = e * r + 1.0f;
     e = e * r + 1.0f;
-    return e * std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) + 127) << 23);
+    return e * std::bit_cast<F>((std::bit_cast<I>(t) + 127) << 23);
 }
+[[gnu::always_inline]] inline float exp_float(float x) { return exp_of<float, std::uint32_t>(x); }
 
 // In double it is libm's.
 [[gnu::always_inline]] inline real exp_real(real x) {
@@ -911,11 +913,14 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 // would make the products faster, but skip less of what lies beyond the diagonal.
 constexpr idx query_block = 32;
 
-inline Vector exp_lanes(Vector x) {
-    real y[lanes];
-    store(y, x);
-    for (real& each : y) each = exp_real(each);
-    return load(y);
+template <class V> [[gnu::always_inline]] inline V exp_lanes(V x) {
+    if constexpr (std::is_same_v<real, float>) {
+        typedef std::uint32_t Bits __attribute__((vector_size(vector_bytes)));
+        return exp_of<V, Bits>(x);
+    } else {
+        for (idx i = 0; i < lanes; i++) x[i] = std::exp(x[i]);
+        return x;
+    }
 }
 
 // Queries i0, i0 + 1 … do not see the keys after them.
