@@ -299,7 +299,8 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
 // -87.3, where float all but ends; below, it fades to 0. NaN stays NaN. There is no branch and no call in it: the
 // compiler vectorizes the loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an
 // integer and leaves that in its low bits.
-// F is float and I std::uint32_t, or vectors of as many of them.
+//
+// F is float and I std::uint32_t, or both are vectors of those; F{} + c has c in every lane.
 template <class F, class I> [[gnu::always_inline]] inline F exp_of(F x) {
     constexpr float rounder = 0x1.8p23f;
     x = x < -88.0f ? F{} - 88.0f : x;
