@@ -443,13 +443,13 @@ inline Packed pack(real* out, View b, idx K, idx N) {
 // the other while the sums are made: all at once they would keep A and B waiting.
 template <idx R, idx V> [[gnu::always_inline]] inline void tile(
     real* c, idx c_row, const real* start, const real* bias, View a, const real* b, idx b_row, idx K, idx columns) {
-    real edge[R][V * lanes], edge_bias[V * lanes];
+    real edge[R * V * lanes], edge_bias[V * lanes];
     const bool whole = columns == V * lanes;
-    real* out = whole ? c : edge[0];
+    real* out = whole ? c : edge;
     const idx out_row = whole ? c_row : V * lanes;
     if (start && !whole) {
-        for (idx r = 0; r < R; r++) std::copy_n(start + r * c_row, columns, edge[r]);
-        start = edge[0];
+        for (idx r = 0; r < R; r++) std::copy_n(start + r * c_row, columns, edge + r * out_row);
+        start = edge;
     }
     if (bias && !whole) bias = std::copy_n(bias, columns, edge_bias) - columns;
     Vector acc[R][V];
@@ -475,7 +475,7 @@ template <idx R, idx V> [[gnu::always_inline]] inline void tile(
     for (idx r = 0; r < R; r++)
         for (idx v = 0; v < V; v++) store(out + r * out_row + v * lanes, acc[r][v]);
     if (!whole)
-        for (idx r = 0; r < R; r++) std::copy_n(edge[r], columns, c + r * c_row);
+        for (idx r = 0; r < R; r++) std::copy_n(edge + r * out_row, columns, c + r * c_row);
 }
 
 // Chooses the largest tile that fits what is left of the rows and the columns.

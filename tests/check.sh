@@ -38,6 +38,12 @@ compile() { # what the tests do not build, strictly, without making anything
         xargs -P "$jobs" -L 1 bash -c '$compile $1 "$0"'
 }
 
+optimized() { # the program as make builds it: the further it is optimized, the more a compiler warns of
+    export compile="-std=c++20 -O3 -fno-math-errno -fno-trapping-math $strict -c nanogpt.cpp -o /dev/null"
+    printf '%s\n' g++ "g++ -march=native" clang++ "clang++ -march=native" |
+        xargs -P "$jobs" -I {} bash -c '{} $compile'
+}
+
 arm64() {
     local run_with="qemu-aarch64 -L /usr/aarch64-linux-gnu"
     tests arm64 aarch64-linux-gnu-g++ "-Werror -Wno-psabi" "$1"
@@ -68,6 +74,7 @@ stage format clang-format --dry-run -Werror "${sources[@]}"
 stage g++ compile g++
 stage clang++ compile clang++
 stage libc++ compile clang++ -stdlib=libc++
+stage optimized optimized
 # Without -march=native: other tiles, another number of lanes. With this binary the slow tests of faults run.
 stage portable tests portable g++ -Werror .
 stage faults bash tests/faults.sh build/check/portable/nanogpt all
