@@ -23,7 +23,7 @@
 //     equation               here                                              test
 //     (T1), (T4), (T5)       layernorm_forward, layernorm_backward             tests/layers.cpp, tests/theorems.cpp
 //     (T2), (T5)             rmsnorm_forward, rmsnorm_backward                 tests/layers.cpp, tests/theorems.cpp
-//     (T3), (T14), (T18)     GPT::half_forward, one line for each wiring       tests/model.cpp
+//     (T3), (T14), (T18)     GPT::half_forward                                 tests/model.cpp
 //     (T8), (T9), (T15), (T19)   GPT::half_backward                            tests/model.cpp
 //     (T6), (T7), (T10) … (T13), (T16), (T17), (T20)     docs/lab.cpp          tests/theorems.cpp
 
@@ -890,7 +890,7 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //     s_ij = q_i · k_j / √D        p_ij = e^(s_ij) / Σ_(j'<=i) e^(s_ij')        o_i = Σ_j m_ij p_ij v_j
 //
 // (m is dropout's mask.) As in FlashAttention (Dao et al., 2022) no T × T matrix is kept: a block of queries at a time
-// meets the keys up to its diagonal. Per row two numbers stay, the largest product t_i = max_j q_i · k_j and 1/z_i,
+// meets the keys up to its diagonal. Per query two numbers stay, the largest product t_i = max_j q_i · k_j and 1/z_i,
 // from which the backward makes p_ij again:
 //
 //     p_ij = e^((q_i·k_j − t_i) / √D) / z_i        z_i = Σ_j e^((q_i·k_j − t_i) / √D)
@@ -1432,7 +1432,9 @@ class GPT {
     }
 
   private:
-    // Branch k: x(k) -> x(k+1). Only the rows from `from_` on are computed.
+    // Branch k: x(k) becomes x(k+1). Only the rows from `from_` on are computed.
+    //
+    //     pre  x + f(norm(x)) (T3)      post  norm(x + f(x))      none  x + f(x) (T14)      plain  f(x) (T18)
     template <class Branch> void half_forward(idx k, Gain gain, const Branch& branch) {
         const idx C = config.C();
         const Wiring wiring = config.wiring;

@@ -244,8 +244,8 @@ void test_attention() {
     for (const double magnitude : {1.0, 1e10}) {
         Variable qkv{"qkv", normals(s.T * s.row(), 100)};
         for (real& v : qkv.value) v *= real(magnitude);
-        real* last =
-            qkv.data() + (s.T - 1) * s.row();  // the last query finds its own key, the last, by far the largest
+        // The last query finds its own key, the last, by far the largest.
+        real* last = qkv.data() + (s.T - 1) * s.row();
         for (idx d = 0; d < s.D; d++) last[s.D + d] = 10 * last[d];
         Numbers out = zeros(s.T * s.D), softmax = zeros(s.T * 2), dqkv = zeros(s.T * s.row());
         attention_forward(out.data(), softmax.data(), qkv.data(), s, 0, nullptr);

@@ -17,7 +17,8 @@ work=build/mutate
 mkdir -p $work
 
 # Besides every function whose name has "backward" in it.
-others="sum_rows normalize hide_later drop_scores gathered rope mask dropout drop attention_dropout cross_entropy loss update gradient_norm clip_factor scheduled_rate"
+others="sum_rows normalize hide_later drop_scores gathered rope mask dropout drop attention_dropout cross_entropy loss
+    update gradient_norm clip_factor scheduled_rate"
 
 # One name for another: what an author could mix up.
 swaps="dw:w dgain:gain gradients:weights weights:gradients keys:values values:keys dkeys:dvalues dvalues:dkeys
@@ -72,7 +73,7 @@ list=
 [ "${1:-}" = --list ] && list=1 && shift
 functions="$*"
 [ $# -gt 0 ] ||
-    functions="$(grep -oE 'void [a-z_]*backward[a-z_]*\(' nanogpt.cpp | sed 's/void //; s/(//' | xargs) $others"
+    functions="$(grep -oE 'void [a-z_]*backward[a-z_]*\(' nanogpt.cpp | sed 's/void //; s/(//' | xargs) ${others//$'\n'/ }"
 
 # generate PART LEFT_OUT FROM TO: $work/PART.cpp with the mutants FROM to TO and without those LEFT_OUT, and
 # $work/PART.table with a line for each: number, function, its first and last line in PART.cpp, its line in the source,
