@@ -186,6 +186,7 @@ class Pool {
         for (std::size_t v = 0; v < shares_.size(); v++) {
             auto& range = shares_[(self + v) % shares_.size()].range;
             std::uint64_t seen = range.load(std::memory_order_acquire);
+            idx finished = 0;  // told at the end, as done_ moves from core to core
             while (seen >> 32 < (seen & 0xFFFFFFFF)) {
                 if (!range.compare_exchange_weak(seen, seen + (std::uint64_t{1} << 32), std::memory_order_acq_rel))
                     continue;
@@ -195,9 +196,10 @@ class Pool {
                     const std::lock_guard lock(failure_mutex_);
                     if (!failure_) failure_ = std::current_exception();
                 }
-                done_.fetch_add(1, std::memory_order_acq_rel);
+                finished++;
                 seen = range.load(std::memory_order_acquire);
             }
+            if (finished > 0) done_.fetch_add(finished, std::memory_order_acq_rel);
         }
     }
 
@@ -1587,23 +1589,30 @@ struct AdamW {
     }
 
     // Step t = 1, 2, …; `scale` is the clipping factor on the gradients, which are set to 0 for the next step while
-    // they are at hand.
+    // they are at hand. All threads have read all weights, and a core has to take a line from the others before it can
+    // write there, so the weights are asked for ahead.
     void update(Parameters& weights, Parameters& gradients, double lr, double scale, std::int64_t t) {
+        constexpr idx ahead = 256;
         const real b1 = real(beta1), b2 = real(beta2), epsilon = real(eps), clip = real(scale);
         const real step = real(lr / (1 - std::pow(beta1, double(t))));            // m̂ and v̂ are made
         const real unbias = real(1 / std::sqrt(1 - std::pow(beta2, double(t))));  // with these two factors
-        for (const Tensor& tensor : weights.tensors) {
-            const real keep = real(1 - (tensor.rows ? lr * weight_decay : 0));
-            real *w = weights.memory.data() + tensor.offset, *g = gradients.memory.data() + tensor.offset;
-            real *mt = m + tensor.offset, *vt = v + tensor.offset;
-            parallel_each<many>(tensor.size(), [=](idx i) {
-                const real gi = clip * g[i];
-                mt[i] = b1 * mt[i] + (1 - b1) * gi;
-                vt[i] = b2 * vt[i] + (1 - b2) * gi * gi;
-                w[i] = keep * w[i] - step * mt[i] / (std::sqrt(vt[i]) * unbias + epsilon);
-                g[i] = 0;
-            });
-        }
+        real *w = weights.memory.data(), *g = gradients.memory.data();
+        parallel_ranges(weights.memory.size(), many, [=, this, &weights](idx begin, idx end) {
+            for (const Tensor& tensor : weights.tensors) {
+                const auto one = [=, m = m, v = v, keep = real(1 - (tensor.rows ? lr * weight_decay : 0))](idx i) {
+                    const real gi = clip * g[i];
+                    m[i] = b1 * m[i] + (1 - b1) * gi;
+                    v[i] = b2 * v[i] + (1 - b2) * gi * gi;
+                    w[i] = keep * w[i] - step * m[i] / (std::sqrt(v[i]) * unbias + epsilon);
+                    g[i] = 0;
+                };
+                const idx last = std::min(end, tensor.offset + tensor.size());
+                for (idx i0 = std::max(begin, tensor.offset); i0 < last; i0 += ahead) {
+                    for (idx i = i0 + ahead; i < std::min(last, i0 + 2 * ahead); i += 16) __builtin_prefetch(w + i, 1);
+                    for (idx i = i0; i < std::min(last, i0 + ahead); i++) one(i);
+                }
+            }
+        });
     }
 };
 
