@@ -1599,11 +1599,11 @@ struct AdamW {
         real *w = weights.memory.data(), *g = gradients.memory.data();
         parallel_ranges(weights.memory.size(), many, [=, this, &weights](idx begin, idx end) {
             for (const Tensor& tensor : weights.tensors) {
-                const auto one = [=, m = m, v = v, keep = real(1 - (tensor.rows ? lr * weight_decay : 0))](idx i) {
+                const auto one = [=, mt = m, vt = v, keep = real(1 - (tensor.rows ? lr * weight_decay : 0))](idx i) {
                     const real gi = clip * g[i];
-                    m[i] = b1 * m[i] + (1 - b1) * gi;
-                    v[i] = b2 * v[i] + (1 - b2) * gi * gi;
-                    w[i] = keep * w[i] - step * m[i] / (std::sqrt(v[i]) * unbias + epsilon);
+                    mt[i] = b1 * mt[i] + (1 - b1) * gi;
+                    vt[i] = b2 * vt[i] + (1 - b2) * gi * gi;
+                    w[i] = keep * w[i] - step * mt[i] / (std::sqrt(vt[i]) * unbias + epsilon);
                     g[i] = 0;
                 };
                 const idx last = std::min(end, tensor.offset + tensor.size());

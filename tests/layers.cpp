@@ -544,7 +544,8 @@ void test_sums() {
 
 void test_adamw() {
     Config c;
-    c.vocab_size = 3000, c.n_layer = 1, c.n_head = 1, c.n_embd = 3, c.block_size = 4;  // a matrix of more than one task
+    // A matrix of two tasks, of which the second ends with a block of one number.
+    c.vocab_size = (many + 3 * 256 + 1) / 3, c.n_layer = 1, c.n_head = 1, c.n_embd = 3, c.block_size = 4;
     c.complete();
     Parameters weights(c), gradients(c);
     weights.memory.allocate();

@@ -63,7 +63,7 @@ attention_backward: for (idx i0 = (T) / block * block; i0 >= 0; i0 -= block, fir
 attention_backward_branch: if (turns_) rope(dqkv_, turns_, -1, heads(), 1);
 # For GELU the two widths are the same, for gradients and weights the tensors.
 mlp_backward_branch: else gelu_backward(of(fc_, l), act_, N * fc);
-update: for (const Tensor& tensor : gradients.tensors) {
+update: parallel_ranges(gradients.memory.size(), many, [=, this, &weights](idx begin, idx end) {
 # n is a multiple of 16.
 gradient_norm: const idx n = gradients.memory.size(), pieces = (n + many - 2) / many;
 END
@@ -126,6 +126,7 @@ generate() {
         }
     }
     function mutate(line, before,    i, n, m, c, pairs, pair, two) {
+        if (line ~ /__builtin_prefetch/) return  # no result depends on it
         split("", tried)
         # Drop the statement; negate the condition.
         if (line ~ /;$/ && line !~ /^ *(const|auto|real|idx|return|constexpr) / && before ~ /[;{})]$/) try(line, ";")
