@@ -2068,6 +2068,8 @@ struct NamedView {
     idx cols() const { return shape.back(); }
 };
 
+using Metadata = std::map<std::string, std::string>;
+
 class Safetensors {
   public:
     struct Entry {
@@ -2076,7 +2078,7 @@ class Safetensors {
         std::uint64_t begin, end;
     };
     std::map<std::string, Entry> entries;
-    std::map<std::string, std::string> metadata;
+    Metadata metadata;
 
     explicit Safetensors(const std::string& path) : path_(path), in_(path, std::ios::binary) {
         std::error_code error;
@@ -2175,8 +2177,6 @@ class Safetensors {
     std::uint64_t data_ = 0;
 };
 
-using Metadata = std::map<std::string, std::string>;
-
 inline void write_safetensors(
     const std::string& path, const Metadata& metadata, const std::vector<NamedView>& tensors) {
     std::string header, pairs;
@@ -2240,10 +2240,9 @@ template <class C, class Field> void config_fields(C& c, const std::string& type
     constexpr auto needed = std::nullopt;
     field("vocab_size", c.vocab_size, needed);
     if (type == "gpt2") {
-        field("n_positions", c.block_size, needed), field("n_embd", c.n_embd, needed),
-            field("n_layer", c.n_layer, needed);
-        field("n_head", c.n_head, needed), field("n_inner", c.n_hidden, 0),
-            field("layer_norm_epsilon", c.norm_eps, 1e-5);
+        field("n_positions", c.block_size, needed), field("n_embd", c.n_embd, needed);
+        field("n_layer", c.n_layer, needed), field("n_head", c.n_head, needed);
+        field("n_inner", c.n_hidden, 0), field("layer_norm_epsilon", c.norm_eps, 1e-5);
         field("tie_word_embeddings", c.tie, true);
     } else if (type == "llama") {
         field("max_position_embeddings", c.block_size, needed), field("hidden_size", c.n_embd, needed);
@@ -2252,14 +2251,14 @@ template <class C, class Field> void config_fields(C& c, const std::string& type
         field("rms_norm_eps", c.norm_eps, 1e-6), field("rope_theta", c.rope_theta, 10000.0);
         field("attention_bias", c.bias, false), field("tie_word_embeddings", c.tie, false);
     } else {
-        field("block_size", c.block_size, needed), field("n_layer", c.n_layer, needed),
-            field("n_head", c.n_head, needed);
-        field("n_kv_head", c.n_kv_head, needed), field("n_embd", c.n_embd, needed),
-            field("n_hidden", c.n_hidden, needed);
-        field("norm", c.norm, needed), field("pos", c.pos, needed), field("mlp", c.mlp, needed),
-            field("wiring", c.wiring, needed);
-        field("bias", c.bias, needed), field("final_norm", c.final_norm, needed), field("norm_eps", c.norm_eps, needed);
-        field("rope_theta", c.rope_theta, needed), field("tie_word_embeddings", c.tie, needed);
+        field("block_size", c.block_size, needed), field("n_layer", c.n_layer, needed);
+        field("n_head", c.n_head, needed), field("n_kv_head", c.n_kv_head, needed);
+        field("n_embd", c.n_embd, needed), field("n_hidden", c.n_hidden, needed);
+        field("norm", c.norm, needed), field("pos", c.pos, needed);
+        field("mlp", c.mlp, needed), field("wiring", c.wiring, needed);
+        field("bias", c.bias, needed), field("final_norm", c.final_norm, needed);
+        field("norm_eps", c.norm_eps, needed), field("rope_theta", c.rope_theta, needed);
+        field("tie_word_embeddings", c.tie, needed);
     }
 }
 
@@ -2853,12 +2852,8 @@ struct Plot {
                 return;
             }
             const double raw = (high - low) / 6, power = std::pow(10, std::floor(std::log10(raw))), digit = raw / power;
-            const double step = log ? std::max(1.0, std::ceil(raw))
-                                    : power *
-                    (digit < 1.5          ? 1
-                            : digit < 3.5 ? 2
-                            : digit < 7.5 ? 5
-                                          : 10);
+            const int round = digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10;
+            const double step = log ? std::max(1.0, std::ceil(raw)) : power * round;
             low = std::floor(low / step + 1e-9) * step, high = std::ceil(high / step - 1e-9) * step;
             for (double v = low; v < high + step / 2; v += step)
                 ticks.push_back(log ? std::pow(10, v) : std::abs(v) < step / 2 ? 0 : v);
@@ -3050,24 +3045,27 @@ class Trainer {
 
     // A run's options, and where it stood.
     void read_state(const Safetensors& file, const OptionList& given) {
-        const std::string path = o_.out_dir + "/state.safetensors", source = path + " (metadata)";
-        const auto found = file.metadata.find("nanogpt");
-        if (found == file.metadata.end()) throw Error(path, " is not a run's state; start a new run");
-        const Json json = JsonParser(found->second, source).parse();
-        const Fields f(json, source);
-        for (const auto& [name, value] : f.get<Json::Object>("options"))
-            if (value.as<std::string>()) set_option(o_, name, *value.as<std::string>());
+        const std::string path = o_.out_dir + "/state.safetensors";
+        const auto saved = [&](const std::string& name) {
+            const auto found = file.metadata.find(name);
+            if (found == file.metadata.end()) throw Error(path, " is not a run's state; start a new run");
+            return found->second;
+        };
+        OptionList options;
+        for (const auto& [name, value] : file.metadata)
+            if (name.starts_with("--")) options.emplace_back(name.substr(2), value);
+        set_options(o_, options);
         const double dropout = o_.model.dropout;
-        o_.model = config_from_json(f.get<std::string>("config"), source + ", config");
+        o_.model = config_from_json(saved("config.json"), path + " (config.json)");
         o_.model.dropout = dropout;
-        const std::string vocabulary = f.get<std::string>("tokenizer");
+        const std::string vocabulary = saved("tokenizer.json");
         if (!vocabulary.empty())
-            tokenizer_ = tokenizer_from_json(vocabulary, source + ", tokenizer", o_.model.vocab_size);
+            tokenizer_ = tokenizer_from_json(vocabulary, path + " (tokenizer.json)", o_.model.vocab_size);
         keep_model(given, o_.arch);
-        iter_ = std::strtoll(f.get<std::string>("iter").c_str(), nullptr, 10);
-        best_iter_ = std::strtoll(f.get<std::string>("best_iter").c_str(), nullptr, 10);
-        best_loss_ = std::strtod(f.get<std::string>("best_loss").c_str(), nullptr);
-        text_ = f.get<std::string>("text");
+        iter_ = std::strtoll(saved("iter").c_str(), nullptr, 10);
+        best_iter_ = std::strtoll(saved("best_iter").c_str(), nullptr, 10);
+        best_loss_ = std::strtod(saved("best_loss").c_str(), nullptr);
+        text_ = saved("text");
         resumed_ = true;
         const std::vector<idx> shape{o_.model.n_layer > 1 << 16 ? 0 : Parameters(o_.model).memory.size()};
         for (const char* name : {"weights", "adamw.m", "adamw.v"}) {
@@ -3150,18 +3148,13 @@ class Trainer {
     // All in one file, so that it is always of one moment.
     void save_state() {
         must_be_finite("weights' norm", gradient_norm(gpt_->weights));
+        Metadata state{{"iter", text(iter_)}, {"best_iter", text(best_iter_)}, {"best_loss", shortest(best_loss_)},
+            {"text", text_}, {"config.json", config_json(gpt_->config)},
+            {"tokenizer.json", tokenizer_ ? tokenizer_json(*tokenizer_) : ""}};
         const std::set<std::string> not_saved{"config", "init_from", "out_dir", "threads"};
-        std::string options;
         for (const Option& option : option_table(o_))
-            if (option.of('t') && !not_saved.contains(option.name))
-                options +=
-                    text(options.empty() ? "" : ",", json_quote(option.name), ":", json_quote(value_text(option)));
-        const std::string json = text("{\"iter\":\"", iter_, "\",\"best_iter\":\"", best_iter_,
-            "\",\"best_loss\":", json_quote(shortest(best_loss_)), ",\"text\":", json_quote(text_),
-            ",\"config\":", json_quote(config_json(gpt_->config)),
-            ",\"tokenizer\":", json_quote(tokenizer_ ? tokenizer_json(*tokenizer_) : ""), ",\"options\":{", options,
-            "}}");
-        write_safetensors(o_.out_dir + "/state.safetensors", {{"nanogpt", json}}, state_views());
+            if (option.of('t') && !not_saved.contains(option.name)) state[text("--", option.name)] = value_text(option);
+        write_safetensors(o_.out_dir + "/state.safetensors", state, state_views());
     }
 
     // A new run does not destroy an old one's checkpoint: its files get second names in out_dir/previous.

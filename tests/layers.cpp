@@ -194,11 +194,12 @@ Numbers direct_attention(const Numbers& qkv, Heads s, const Dropout* drop) {
 void test_attention() {
     const Dropout half{Random(5, Purpose::dropout, 3), real(0.4)};
     // B, T, H, G, D: one time; one head; groups; widths that fill no vector, and more than a panel; T beyond the block
-    // of 32 queries, and beyond several; keys strewn over so much memory that they are gathered first.
+    // of 32 queries, and beyond several; keys strewn over so much memory that they are gathered first, and fewer of
+    // them than they are wide.
     for (const auto& s : {Heads{1, 1, 1, 1, 1}, Heads{2, 1, 2, 1, 3}, Heads{1, 2, 1, 1, 1}, Heads{2, 7, 4, 1, 2},
              Heads{2, 7, 4, 2, 5}, Heads{1, 6, 4, 4, 8}, Heads{1, 16, 2, 1, 16}, Heads{1, 17, 1, 1, 9},
              Heads{1, 32, 1, 1, 2}, Heads{1, 33, 2, 1, 2}, Heads{1, 70, 1, 1, 2}, Heads{2, 9, 3, 3, 24},
-             Heads{1, 18, 1, 1, 27}, Heads{1, 17, 1, 1, 32}, Heads{1, 60, 40, 40, 39}})
+             Heads{1, 18, 1, 1, 27}, Heads{1, 17, 1, 1, 32}, Heads{1, 20, 110, 110, 41}})
         for (const Dropout* drop : {static_cast<const Dropout*>(nullptr), &half}) {
             const std::string what =
                 text("attention B", s.B, " T", s.T, " H", s.H, " G", s.G, " D", s.D, drop ? " with dropout" : "");

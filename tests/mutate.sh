@@ -64,6 +64,8 @@ attention_backward_branch: if (turns_) rope(dqkv_, turns_, -1, heads(), 1);
 # For GELU the two widths are the same, for gradients and weights the tensors.
 mlp_backward_branch: else gelu_backward(of(fc_, l), act_, N * fc);
 update: parallel_ranges(gradients.memory.size(), many, [=, this, &weights](idx begin, idx end) {
+# Rows a task.
+cross_entropy: parallel_each<5>(N, [=](idx n) {
 # n is a multiple of 16.
 gradient_norm: const idx n = gradients.memory.size(), pieces = (n + many - 2) / many;
 END
