@@ -1589,7 +1589,7 @@ struct AdamW {
     }
 
     // Step t = 1, 2, …; `scale` is the clipping factor on the gradients, which are set to 0 for the next step while
-    // they are at hand. All threads have read all weights, and a core has to take a line from the others before it can
+    // they are at hand. All threads have read all weights, and a core must take a cache line from the others before it may
     // write there, so the weights are asked for ahead.
     void update(Parameters& weights, Parameters& gradients, double lr, double scale, std::int64_t t) {
         constexpr idx ahead = 256;
