@@ -1589,8 +1589,8 @@ struct AdamW {
     }
 
     // Step t = 1, 2, …; `scale` is the clipping factor on the gradients, which are set to 0 for the next step while
-    // they are at hand. All threads have read all weights, and a core must take a cache line from the others before it may
-    // write there, so the weights are asked for ahead.
+    // they are at hand. All threads have read all weights, and a core must take a cache line from the others before
+    // it writes there, so the weights are asked for ahead.
     void update(Parameters& weights, Parameters& gradients, double lr, double scale, std::int64_t t) {
         constexpr idx ahead = 256;
         const real b1 = real(beta1), b2 = real(beta2), epsilon = real(eps), clip = real(scale);
