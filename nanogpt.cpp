@@ -3046,14 +3046,16 @@ class Trainer {
     // A run's options, and where it stood.
     void read_state(const Safetensors& file, const OptionList& given) {
         const std::string path = o_.out_dir + "/state.safetensors";
+        const Error none(path, " is not a run's state; start a new run");
         const auto saved = [&](const std::string& name) {
             const auto found = file.metadata.find(name);
-            if (found == file.metadata.end()) throw Error(path, " is not a run's state; start a new run");
+            if (found == file.metadata.end()) throw none;
             return found->second;
         };
         OptionList options;
         for (const auto& [name, value] : file.metadata)
             if (name.starts_with("--")) options.emplace_back(name.substr(2), value);
+        if (options.empty()) throw none;
         set_options(o_, options);
         const double dropout = o_.model.dropout;
         o_.model = config_from_json(saved("config.json"), path + " (config.json)");
