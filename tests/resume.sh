@@ -162,7 +162,9 @@ head -c 5000 ../whole/out/state.safetensors >out/state.safetensors
 broken "cut off" "state.safetensors"
 cp "$root/tests/golden/gpt2/model.safetensors" out/state.safetensors
 broken "another file" "state.safetensors is not a run's state; start a new run"
-for change in 's/"--/"++/g' 's/"iter"/"itex"/' 's/"text"/"tezt"/' 's/"best_loss"/"best_lost"/' \
+sed 's/"--/"++/g' ../whole/out/state.safetensors >out/state.safetensors
+broken "no options" "state.safetensors is not a run's state; start a new run"
+for change in 's/"iter"/"itex"/' 's/"text"/"tezt"/' 's/"best_loss"/"best_lost"/' \
     's/\\"vocab_size\\"/\\"vocab_sixe\\"/' 's/"config.json"/"config.jsom"/' 's/"tokenizer.json"/"tokenizer.jsom"/' \
     's/"--n_layer"/"--n_lexer"/' 's/"--n_layer":"1"/"--n_layer":"x"/' 's/"--beta1":"0.9"/"--beta1":"9.9"/' \
     's/"adamw.m"/"adamw.x"/'; do
