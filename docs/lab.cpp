@@ -299,11 +299,11 @@ inline Experiment Lab::gradients() {
 
     Figure bound{"gradients-bound", "The worst case and what happens, Pre-LN without final norm", "depth L",
         "‖g₀‖ / ‖g_L‖", false, true,
-        {"Where the text is loose. The product of the norms of (T9), the worst case over all directions, grows like "
-         "exp(2c√L) (c = 2, as ‖W‖₂ ≈ 2η); the gradient itself grows only as √(σ_L²/σ₀²), a power of L: the directions "
-         "do not conspire.",
-            "原文不够严谨之处。(T9) 范数的连乘（所有方向的最坏情况）按 exp(2c√L) 增长（c = 2，因 ‖W‖₂ ≈ "
-            "2η）；而梯度本身只按 √(σ_L²/σ₀²)（L 的幂）增长：各方向不会合谋。"}};
+        {"Where the text is loose. The bound ∏(1 + ‖W‖₂/σ) of (T9), the worst case over all directions, stays below "
+         "exp(2c√L) (c = 2, as ‖W‖₂ ≈ 2η) by about L^(c²/2), and still outgrows every power of L; the gradient itself "
+         "grows only as √(σ_L²/σ₀²), a power of L: the directions do not conspire.",
+            "原文不够严谨之处。(T9) 的界 ∏(1 + ‖W‖₂/σ)（所有方向的最坏情况）约比 exp(2c√L) 小 L^(c²/2) 倍"
+            "（c = 2，因 ‖W‖₂ ≈ 2η），但仍快于 L 的任何幂；而梯度本身只按 √(σ_L²/σ₀²)（L 的幂）增长：各方向不会合谋。"}};
     Curve worst{"∏(1 + ‖W‖₂/σ)", "exp(2c√L), c = 2"}, typical{"measured", "(T12) √(σ_L²/σ₀²)"};
     for (const Point& p : depth.curves[1].points) {
         worst.points.push_back(
@@ -320,18 +320,19 @@ inline void Lab::gradients_of_model(Experiment& e) {
     Figure bounded{"gradients-model", "Gradient at the bottom by depth, real GPT at initialization", "blocks L",
         "‖∂Loss/∂x₀‖", true, true,
         {"With the final norm Pre-LN's gradient does not depend on the depth, for LayerNorm and RMSNorm alike (T13); "
-         "without it, it grows like a power (T12). Post-LN is steady too at initialization: its trouble begins in "
-         "training, below. Dashed: the fitted law.",
-            "有末端归一化时，Pre-LN 的梯度与深度无关，LayerNorm 与 RMSNorm 皆然 (T13)；没有时按幂律增长 (T12)。Post-LN "
-            "在初始化时也稳定：它的问题出在训练中（见下）。虚线：拟合的规律。"}};
+         "without it, it grows like a power, as in (T12), but with a larger exponent than 1/2: attention and GELU "
+         "amplify the gradient more than a linear branch does (α > 1 in the derivations). Post-LN is steady too at "
+         "initialization: its trouble begins in training, below. Dashed: the fitted law.",
+            "有末端归一化时，Pre-LN 的梯度与深度无关，LayerNorm 与 RMSNorm 皆然 (T13)；没有时像 (T12) 那样按幂律增长，"
+            "但指数大于 1/2：注意力和 GELU 对梯度的放大强于线性分支（推导里的 α > 1）。Post-LN 在初始化时也稳定：它的问题出在训练中（见下）。虚线：拟合的规律。"}};
     Figure unbounded{"gradients-model-unbounded", "The same without norms in the blocks", "blocks L", "‖∂Loss/∂x₀‖",
         false, true,
         {"Without norms the gradient explodes with depth (T17); without the residual path it vanishes (T20). A final "
          "norm tames the explosion to begin with, but attention saturates to one token as the activations grow, so "
-         "this is neither law. Pre-LN for comparison.",
+         "this is neither law. Pre-LN for comparison. Dashed, and predicted in the table: the fitted law.",
             "没有归一化，梯度随深度爆炸 (T17)；没有残差通路，梯度消失 "
             "(T20)。末端归一化起初能抑制爆炸，但随着激活值增大，注意力饱和到单个 token，于是两种规律都不成立。附 "
-            "Pre-LN 作比较。"}};
+            "Pre-LN 作比较。虚线与表中的 predicted：拟合的规律。"}};
     Figure last{"gradients-last-matrix", "Gradient of the last MLP's output matrix (X1)", "blocks L", "‖∂Loss/∂W‖",
         true, true,
         {"The published theorem: for Pre-LN the last layer's weight gradient falls as 1/√L, for Post-LN it does not. "
@@ -342,9 +343,9 @@ inline void Lab::gradients_of_model(Experiment& e) {
         text("Gradient by branch, real GPT of ", std::min(o.model_depth, 32), " blocks"), "branch k (two a block)",
         "‖∂Loss/∂x_k‖", false, true,
         {"From the top (right) to the bottom (left): Pre-LN rises gently as 1/σ_k (dashed: ‖g_2L‖ σ_2L/σ_k with the σ "
-         "measured), none explodes, plain vanishes.",
+         "measured), none explodes, plain vanishes (dashed: the fitted law).",
             "从顶（右）到底（左）：Pre-LN 按 1/σ_k 平缓上升（虚线：‖g_2L‖ σ_2L/σ_k，σ 取测量值），none 爆炸，plain "
-            "消失。"}};
+            "消失（虚线：拟合的规律）。"}};
     struct Kind {
         const char* name;
         Wiring wiring;
@@ -654,7 +655,22 @@ if (chinese) document.getElementById("zh").checked = true;
 <main>
 )";
 
-inline std::string page(const std::vector<Experiment>& experiments, const std::string& command) {
+// What the measurements are made on.
+inline Words subjects(const Options& o) {
+    return {
+        text("The linear network is ", o.width, " wide, with ", o.rows, " rows and ", o.draws,
+            " draws. The real GPT is ", o.n_embd, " wide, with ", o.n_head, " heads, ", o.block_size,
+            " random tokens, RoPE and its own head; of ", o.seeds,
+            " seeds the geometric mean is shown. Its matrices have standard deviation 1/√fan-in; at nanogpt's 0.02 the "
+            "laws would not show. The training runs have ",
+            o.train_depth, " blocks, batches of ", o.batch_size, " and ", o.iters, " iterations."),
+        text("线性网络宽 ", o.width, "，", o.rows, " 行，抽样 ", o.draws, " 次。真实的 GPT 宽 ", o.n_embd, "，",
+            o.n_head, " 个头，", o.block_size, " 个随机 token，RoPE，输出头独立；取 ", o.seeds,
+            " 个种子的几何平均。矩阵的标准差是 1/√fan-in，而不是 nanogpt 的 0.02，在那里看不出这些规律。训练各 ",
+            o.train_depth, " 个块，批大小 ", o.batch_size, "，", o.iters, " 次迭代。")};
+}
+
+inline std::string page(const std::vector<Experiment>& experiments, const Options& o, const std::string& command) {
     std::string out = page_head;
     out += both({"The lab", "实验室"}, "h1");
     out += both({"The tutorial proves what normalization and residual connections do to a gradient. Here each theorem "
@@ -663,6 +679,7 @@ inline std::string page(const std::vector<Experiment>& experiments, const std::s
                     "教程证明了归一化与残差连接对梯度的作用。这里用 nanogpt.cpp "
                     "自己的层和模型逐一测量这些定理。虚线：预测；浅色实线：测量。"},
         "p");
+    out += both(subjects(o), "p");
     for (const Experiment& e : experiments) {
         out += text("<section id=\"", e.name, "\">\n") + both(e.title, "h2") + "<table class=\"equations\">\n";
         for (const Equation& q : e.theory)
@@ -692,16 +709,18 @@ inline std::string page(const std::vector<Experiment>& experiments, const std::s
 }
 
 // The same in Markdown, in English, for docs/lab.md.
-inline std::string document(const std::vector<Experiment>& experiments, const std::string& command) {
+inline std::string document(const std::vector<Experiment>& experiments, const Options& o, const std::string& command) {
     std::ostringstream out;
     out << "# The lab\n\nThe tutorial proves what normalization and residual connections do to a gradient. Here each "
            "theorem meets its\n"
            "measurement, made with the layers and the model of nanogpt.cpp. Dashed: predicted. Solid and pale: "
            "measured.\n\n"
+        << subjects(o).en
+        << " The derivations are in [derivations.md](derivations.md).\n\n"
            "This page is what the lab itself writes to `out/lab/lab.md`, with its plots, by\n\n    "
         << command
-        << "\n\nand the same numbers come out on any number of threads. `out/lab/index.html` has it in Chinese as "
-           "well.\n";
+        << "\n\n(`make lab` builds it and does the same), and the same numbers come out on any number of threads. "
+           "`out/lab/index.html` has it in Chinese as well.\n";
     for (const Experiment& e : experiments) {
         out << "\n## " << e.title.en << "\n\n|  |  |  |\n| :-- | :-- | :-- |\n";
         for (const Equation& q : e.theory)
@@ -813,8 +832,8 @@ inline void run(const std::vector<std::string>& words) {
         std::printf("\n[%s took %.1f s]\n", name.c_str(),
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
-    replace_file(o.out + "/index.html", [&](std::ostream& out) { out << page(done, command); });
-    replace_file(o.out + "/lab.md", [&](std::ostream& out) { out << document(done, command); });
+    replace_file(o.out + "/index.html", [&](std::ostream& out) { out << page(done, o, command); });
+    replace_file(o.out + "/lab.md", [&](std::ostream& out) { out << document(done, o, command); });
     std::printf("\nthe page is %s/index.html\n", o.out.c_str());
 }
 
