@@ -8,7 +8,7 @@
 // NanoGPT, part 3: normalization and residual connections". (T1) … (T20) are its equations, stated and derived in
 // docs/derivations.md; docs/reading.md maps the tutorial to this file, the derivations, the lab and the tests.
 //
-//     1  Ground         numbers, errors, randomness, threads      first reading: take parallel_each for a loop,
+//     1  Ground         numbers, errors, randomness, threads      first reading: take parallel_… for a loop,
 //     2  Matrices       one kernel behind every product           and matmul for a product
 //     3  Layers         each with formula, derivation, forward, backward; tested one by one in tests/layers.cpp
 //     4  The model      parameters, the residual block, forward and backward; tests/model.cpp
@@ -31,10 +31,12 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -50,6 +52,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <numbers>
 #include <numeric>
 #include <optional>
@@ -58,6 +61,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -186,7 +190,7 @@ class Pool {
         for (std::size_t v = 0; v < shares_.size(); v++) {
             auto& range = shares_[(self + v) % shares_.size()].range;
             std::uint64_t seen = range.load(std::memory_order_acquire);
-            idx finished = 0;  // told at the end, as done_ moves from core to core
+            idx finished = 0;  // added to done_ once a share, as each write takes its cache line from the other cores
             while (seen >> 32 < (seen & 0xFFFFFFFF)) {
                 if (!range.compare_exchange_weak(seen, seen + (std::uint64_t{1} << 32), std::memory_order_acq_rel))
                     continue;
@@ -252,7 +256,8 @@ template <idx length, class Task> void parallel_each(idx n, const Task& task) {
 }
 constexpr idx few = 16, many = 8192;  // rows, and single numbers, that make a task worth a thread's while
 
-// Working memory of the calling thread: it grows in the first step and is reused from then on.
+// Working memory of the calling thread: it grows in the first step and is reused from then on. `which` tells apart the
+// arrays that are in use at one time.
 template <int which, class T = real> T* scratch(idx size) {
     thread_local std::vector<T> memory;
     if (static_cast<idx>(memory.size()) < size) memory.resize(static_cast<std::size_t>(size));
@@ -299,8 +304,8 @@ template <class Term> [[gnu::always_inline]] inline real maximum(idx n, const Te
 // exp(x) for x <= 88, of which a GPT needs x <= 0 only: 2ⁿ e^r with n the integer nearest to x / ln 2, so |r| <=
 // ln 2 / 2. e^r is a polynomial of degree 6, 2ⁿ is made from its exponent bits. Relative error below 3e-7 down to
 // -87.3, where float all but ends; below, it fades to 0. NaN stays NaN. There is no branch and no call in it: the
-// compiler vectorizes the loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ rounds t to an
-// integer and leaves that in its low bits.
+// compiler vectorizes the loops it stands in, and it takes a tenth of libm's time. Adding 1.5 · 2²³ to x / ln 2
+// rounds that to the integer n and leaves n in the low bits of the sum t.
 //
 // F is float and I std::uint32_t, or both are vectors of those; F{} + c has c in every lane.
 template <class F, class I> [[gnu::always_inline]] inline F exp_of(F x) {
@@ -347,7 +352,8 @@ template <class F, class I> [[gnu::always_inline]] inline F exp_of(F x) {
 //     +--+----+         +------+         +--+----+      the tile or the thread: the bits do not depend on them.
 //
 // A transposed operand is the same memory with its two strides exchanged. So this one kernel computes the forward
-// Y = X W, the input's gradient dX = dY Wᵀ and the weight's gradient dW = Xᵀ dY.
+// Y = X W, the input's gradient dX = dY Wᵀ and the weight's gradient dW = Xᵀ dY. (A product with a single row of A,
+// as sampling has them, is bound by memory and done by a simpler function, `multiply_row`.)
 
 // One processor register's worth of numbers (a GCC and Clang extension: + and * act on all lanes at once).
 #if defined(__AVX512F__)
@@ -361,9 +367,9 @@ constexpr idx vector_bytes = 16, tile_rows = 4, tile_vectors = 2;  // 8 of 16
 #endif
 typedef real Vector __attribute__((vector_size(vector_bytes)));
 constexpr idx lanes = vector_bytes / static_cast<idx>(sizeof(real));
-constexpr idx k_block = 512;                       // a packed panel is 96 kB
+constexpr idx k_block = 512;                       // a packed panel is at most 96 kB
 constexpr idx part_tiles = 96;                     // a part of C is at most so many tiles long, and
-constexpr idx row_block = part_tiles * tile_rows;  // so many rows of A, 1.5 MB, stay in the cache next to the panel
+constexpr idx row_block = part_tiles * tile_rows;  // so many rows of A, at most 1.5 MB, stay in the cache next to it
 constexpr idx near = 512, warm = 1 << 18;          // read where they lie: rows up to 2 kB apart, up to 1 MB of them
 
 inline Vector load(const real* p) {
@@ -405,8 +411,9 @@ template <idx H = lanes / 2, idx... i> void transpose(Vector* x, std::integer_se
     if constexpr (H > 1) transpose<H / 2>(x, each);
 }
 
-// Packs B into `out`, unless it can be read as it is: along its rows, these near each other (less than 2 kB, as a power
-// of 2 apart they share few lines of the cache), whole vectors long, and not so many that they have left the cache.
+// Packs B, whose rows or columns are contiguous, into `out`, unless it can be read as it is: along its rows, whole
+// vectors long, less than 2 kB apart (2 or 4 kB apart they would compete for few places in the cache), and not so many
+// that they have left the cache.
 inline Packed pack(real* out, View b, idx K, idx N) {
     if (b.col == 1 && b.row < near && K * b.row <= warm && N % lanes == 0) return {b.data, K, N, b.row};
     const Packed packed{out, K, N, 0};
@@ -464,7 +471,7 @@ template <idx R, idx V> [[gnu::always_inline]] inline void tile(
     for (idx k = 0, row = 0; k < K; row++) {
         for (idx v = 0; v < V; v++) __builtin_prefetch(out + row * out_row + v * lanes, 1);
         const idx end = row + 1 < R ? std::min(K, k + 16) : K;
-#pragma GCC unroll 4  // fewer turns, whose end the processor can foresee
+#pragma GCC unroll 4  // fewer turns of the loop, so that the processor predicts its end
         for (; k < end; k++, b += b_row) {
             Vector bk[V];
             for (idx v = 0; v < V; v++) bk[v] = load(b + v * lanes);
@@ -704,8 +711,8 @@ inline void normalize(real* y, const real* moments, const real* x, Gain gain, id
     }
 }
 
-// y, x [N,C]; moments [N,2] keeps each row's mean and 1/σ for the backward. Loop after loop over a few rows, as within
-// one row each step waits for the sum before it.
+// y, x [N,C]; moments [N,2] keeps each row's mean and 1/σ for the backward. One loop after the other over a few rows:
+// the sums of different rows can overlap, the steps within one row cannot.
 inline void layernorm_forward(real* y, real* moments, const real* x, Gain gain, idx N, idx C, real eps) {
     parallel_ranges(N, few, [=](idx begin, idx end) {
         for (idx n = begin; n < end; n++) moments[2 * n] = sum(C, [xn = x + n * C](idx i) { return xn[i]; }) / real(C);
@@ -785,13 +792,13 @@ inline void rmsnorm_backward(
 //
 //     wpe[t, 2i] = sin(t / 10000^(2i/C))        wpe[t, 2i+1] = cos(t / 10000^(2i/C))        (Vaswani et al., 2017)
 
-// x [N,C]; wte [V,C]; wpe [T,C] or null.
+// x [N,C]; wte [V,C]; wpe [T,C] or null. Times before `from` are left alone.
 inline void embedding_forward(
     real* x, const Token* tokens, const real* wte, const real* wpe, idx B, idx T, idx from, idx C) {
     parallel_each<few>(B * T, [=](idx n) {
         if (n % T < from) return;
-        const real *token = wte + tokens[n] * C, *position = wpe + n % T * C;
-        for (idx c = 0; c < C; c++) x[n * C + c] = wpe ? token[c] + position[c] : token[c];
+        const real *token = wte + tokens[n] * C, *position = wpe ? wpe + n % T * C : nullptr;
+        for (idx c = 0; c < C; c++) x[n * C + c] = position ? token[c] + position[c] : token[c];
     });
 }
 
@@ -897,7 +904,8 @@ inline void dropout(real* y, const real* x, const Dropout& drop, idx count) {
 //
 //     p_ij = e^((q_i·k_j − t_i) / √D) / z_i        z_i = Σ_j e^((q_i·k_j − t_i) / √D)
 //
-// t is subtracted before the scale, as the difference of two products that are equal must be 0 however large they are.
+// t is subtracted before the scale: of s·scale − t·scale a fused multiply-add would round only one product, and the
+// difference of equal numbers would not be 0.
 //
 // Backward, from do_i. Through the weighted mean: dv_j = Σ_i m_ij p_ij do_i and dp_ij = m_ij do_i · v_j. Through the
 // softmax, whose Jacobian is ∂p_ij/∂s_ij' = p_ij (δ_jj' − p_ij'):
@@ -1068,7 +1076,7 @@ inline void attention_backward(
 //
 // as (1 + tanh u) / 2 = σ(2u). With σ' = σ (1 − σ):
 //
-//     dx = dy (σ + x σ (1 − σ) z')        z' = a + 3 b x²
+//     dx = dy (σ + x σ (1 − σ) z')        z' = a + 3 b x²        a = 2 √(2/π)        b = 0.044715 a
 
 constexpr double sqrt_2_over_pi = 0.79788456080286535588;
 constexpr real gelu_a = real(2 * sqrt_2_over_pi), gelu_b = real(0.044715 * 2 * sqrt_2_over_pi);
@@ -1134,6 +1142,8 @@ inline void residual_backward(real* dx, const real* df, idx count) {
 //
 //     loss = mean_n −log p_n[target_n]      p_n = softmax(logits_n)      log p_v = logit_v − log Σ_v' e^(logit_v')
 //
+// The logits are what the model puts out, one number for each token that may come next.
+//
 //     dlogit_v = (p_v − [v = target]) / N
 //
 // as ∂(log Σ e^logit)/∂logit_v = p_v. The gradient is written over the logits: no table of probabilities is
@@ -1160,7 +1170,7 @@ inline void cross_entropy(real* losses, real* logits, const Token* targets, real
 // tokens -> embedding -> L blocks -> final norm -> logits. A block is two residual branches, attention and then an MLP,
 // wired as
 //
-//     pre    x + f(norm(x))     (T3)     the gradient passes the sum unchanged, f's is damped by 1/σ (T9), (T13)
+//     pre    x + f(norm(x))     (T3)     the gradient passes the sum unchanged, f's is damped by 1/σ (T9), (T10)
 //     post   norm(x + f(x))              the transformer of 2017
 //     none   x + f(x)           (T14)    explodes with depth (T17)
 //     plain  f(x)               (T18)    vanishes or explodes with depth (T20)
@@ -1202,11 +1212,12 @@ struct Config {
 };
 
 // Memory for many arrays of one object: `want` notes each, `allocate` gets one piece for all and sets the pointers. All
-// memory of a training step is got this way before the first step, and its size is known before that.
+// memory of a training step but the threads' `scratch` is got this way before the first step, and its size is known
+// before that.
 class Memory {
   public:
     Memory() = default;
-    Memory(const Memory&) = delete;  // the pointers would still show into the other
+    Memory(const Memory&) = delete;  // the pointers would point into the other's memory
     Memory& operator=(const Memory&) = delete;
 
     // Returns where the array will stand in the piece.
@@ -1382,24 +1393,18 @@ class GPT {
         const idx C = c.C(), L = c.n_layer;
         embedding_forward(x(0), tokens, weights.wte, sinusoids_ ? sinusoids_ : weights.wpe, B, T, from, C);
         if (dropout_step_) dropout(x(0), x(0), drop(0), B * T * C);
-        for (idx l = 0; l < L; l++) {
-            const Block& w = weights.blocks[static_cast<std::size_t>(l)];
-            half_forward(2 * l, w.norm_1,
-                [&](real* y, const real* in, const real* plus) { attention_forward_branch(y, in, plus, w, l); });
-            half_forward(2 * l + 1, w.norm_2,
-                [&](real* y, const real* in, const real* plus) { mlp_forward_branch(y, in, plus, w, l); });
-        }
+        for (idx k = 0; k < 2 * L; k++) half_forward(k);
         const real* out = x(2 * L);
         if (c.final_norm) {
-            norm_forward(normed_ + from_ * C, of(moments_, 2 * L), out + from_ * C, weights.final_norm);
+            norm_forward(normed_, of(moments_, 2 * L), out, weights.final_norm);
             out = normed_;
         }
         matmul(logits_, c.vocab_size, rows_of(out + from_ * C, C), transposed(rows_of(head(weights), C)), rows(),
             c.vocab_size, C);
     }
 
-    // Mean cross-entropy of the logits against targets [B,T], in nats. If `share` is not 0 the logits become the
-    // gradients of share * loss.
+    // Mean cross-entropy of the logits against targets [B,T], in nats (natural units, 1.44 bits each). If `share` is
+    // not 0 the logits become the gradients of share * loss.
     double loss(const Token* targets, double share = 0) {
         const idx N = B_ * T_;
         cross_entropy(losses_, logits_, targets, real(share / double(N)), N, config.vocab_size);
@@ -1421,14 +1426,7 @@ class GPT {
             norm_backward(dx_, gradients.final_norm, branch_, x(2 * L), of(moments_, 2 * L), weights.final_norm);
         }
         if (on_gradient) on_gradient(2 * L, dx_);
-        for (idx l = L - 1; l >= 0; l--) {
-            const auto i = static_cast<std::size_t>(l);
-            const Block &w = weights.blocks[i], &dw = gradients.blocks[i];
-            half_backward(2 * l + 1, w.norm_2, dw.norm_2,
-                [&](real* din, const real* dy, const real* in) { mlp_backward_branch(din, dy, in, w, dw, l); });
-            half_backward(2 * l, w.norm_1, dw.norm_1,
-                [&](real* din, const real* dy, const real* in) { attention_backward_branch(din, dy, in, w, dw, l); });
-        }
+        for (idx k = 2 * L - 1; k >= 0; k--) half_backward(k);
         if (dropout_step_) dropout(dx_, dx_, drop(0), N * C);
         embedding_backward(gradients.wte, gradients.wpe, dx_, tokens, B_, T_, C);
     }
@@ -1437,29 +1435,34 @@ class GPT {
     // Branch k: x(k) becomes x(k+1). Only the rows from `from_` on are computed.
     //
     //     pre  x + f(norm(x)) (T3)      post  norm(x + f(x))      none  x + f(x) (T14)      plain  f(x) (T18)
-    template <class Branch> void half_forward(idx k, Gain gain, const Branch& branch) {
-        const idx C = config.C();
+    void half_forward(idx k) {
+        const Block& w = weights.blocks[static_cast<std::size_t>(k / 2)];
+        const Gain gain = k % 2 == 0 ? w.norm_1 : w.norm_2;
         const Wiring wiring = config.wiring;
         const real *in = x(k), *f_in = in;
         if (wiring == Wiring::pre) {
-            norm_forward(normed_ + from_ * C, of(moments_, k), in + from_ * C, gain);
+            norm_forward(normed_, of(moments_, k), in, gain);
             f_in = normed_;
         }
         // The branch gives f; or, if no dropout comes between, x + f at once.
         const bool shortcut = wiring != Wiring::plain;
         real *sum = wiring == Wiring::post ? of(sums_, k) : x(k + 1), *f = shortcut && dropout_step_ ? branch_ : sum;
-        branch(f, f_in, f == sum && shortcut ? in : nullptr);
-        const idx skip = from_ * C, count = rows() * C;
+        const real* plus = f == sum && shortcut ? in : nullptr;
+        if (k % 2 == 0) attention_forward_branch(f, f_in, plus, w, k / 2);
+        else mlp_forward_branch(f, f_in, plus, w, k / 2);
+        const idx skip = from_ * config.C(), count = rows() * config.C();
         if (dropout_step_) dropout(f, f, drop(1 + 2 * k), count);
         if (f != sum) residual_forward(sum + skip, in + skip, f + skip, count);
-        if (wiring == Wiring::post) norm_forward(x(k + 1) + skip, of(moments_, k), sum + skip, gain);
+        if (wiring == Wiring::post) norm_forward(x(k + 1), of(moments_, k), sum, gain);
     }
 
     // dLoss/dx(k+1), in dx_, becomes dLoss/dx(k): one factor of (T8). With J_f and J the Jacobians of branch and norm,
     //
     //     pre  g + Jᵀ J_fᵀ g (T9)   post  h + J_fᵀ h, h = Jᵀ g   none  g + J_fᵀ g (T15)   plain  J_fᵀ g
-    template <class BranchBackward>
-    void half_backward(idx k, Gain gain, Gain dgain, const BranchBackward& branch_backward) {
+    void half_backward(idx k) {
+        const auto l = static_cast<std::size_t>(k / 2);
+        const Block &w = weights.blocks[l], &dw = gradients.blocks[l];
+        const Gain gain = k % 2 == 0 ? w.norm_1 : w.norm_2, dgain = k % 2 == 0 ? dw.norm_1 : dw.norm_2;
         const idx N = B_ * T_, C = config.C();
         const Wiring wiring = config.wiring;
         if (wiring == Wiring::post) {
@@ -1478,7 +1481,8 @@ class GPT {
                 [=, this](idx begin, idx end) { normalize(normed_, of(moments_, k), in, gain, begin, end, C); });
             in = normed_;
         }
-        branch_backward(branch_, df, in);
+        if (k % 2 == 0) attention_backward_branch(branch_, df, in, w, dw, k / 2);
+        else mlp_backward_branch(branch_, df, in, w, dw, k / 2);
         if (wiring == Wiring::pre) norm_backward(dx_, dgain, branch_, x(k), of(moments_, k), gain);
         if (wiring == Wiring::post || wiring == Wiring::none) residual_backward(dx_, branch_, N * C);
         if (wiring == Wiring::plain) std::swap(dx_, branch_);
@@ -1487,16 +1491,15 @@ class GPT {
 
     // y = f(in), plus the shortcut if `plus` is not null.
     void attention_forward_branch(real* y, const real* in, const real* plus, const Block& w, idx l) {
-        const idx C = config.C(), Q = config.qkv();
-        linear_forward(of(qkv_, l) + from_ * Q, in + from_ * C, w.qkv, rows(), C, Q);
+        const idx C = config.C();
+        linear(of(qkv_, l), in, w.qkv, C, config.qkv());
         if (turns_) rope(of(qkv_, l), turns_, +1, heads(), from_);
         // Above the last keys and values only the last row is asked for in sampling.
         if (use_ == Use::sampling && l + 1 == config.n_layer) from_ = B_ * T_ - 1;
         const auto dropped = attention_dropout(l);
         attention_forward(
             of(attended_, l), of(softmax_, l), of(qkv_, l), heads(), from_, dropped ? &*dropped : nullptr);
-        linear_forward(
-            y + from_ * C, of(attended_, l) + from_ * C, w.projection, rows(), C, C, plus ? plus + from_ * C : nullptr);
+        linear(y, of(attended_, l), w.projection, C, C, plus);
     }
 
     void attention_backward_branch(real* din, const real* dy, const real* in, const Block& w, const Block& dw, idx l) {
@@ -1510,9 +1513,10 @@ class GPT {
 
     void mlp_forward_branch(real* y, const real* in, const real* plus, const Block& w, idx l) {
         const idx C = config.C(), F = config.F(), fc = config.fc();
-        linear_forward(of(fc_, l) + from_ * fc, in + from_ * C, w.fc, rows(), C, fc);
-        activation_forward(act_, of(fc_, l) + from_ * fc, rows());
-        linear_forward(y + from_ * C, act_, w.out, rows(), F, C, plus ? plus + from_ * C : nullptr);
+        linear(of(fc_, l), in, w.fc, C, fc);
+        if (config.mlp == Mlp::swiglu) swiglu_forward(act_ + from_ * F, of(fc_, l) + from_ * fc, rows(), F);
+        else gelu_forward(act_ + from_ * F, of(fc_, l) + from_ * fc, rows() * F);
+        linear(y, act_, w.out, F, C, plus);
     }
 
     // The activation's backward puts the gradient of the inner values in their place, and its output, which is not
@@ -1526,14 +1530,15 @@ class GPT {
         linear_backward(din, dw.fc, of(fc_, l), in, w.fc, N, C, fc);
     }
 
-    void activation_forward(real* y, const real* z, idx rows) {
-        if (config.mlp == Mlp::swiglu) swiglu_forward(y, z, rows, config.F());
-        else gelu_forward(y, z, rows * config.F());
+    void linear(real* y, const real* in, Linear w, idx width, idx out, const real* plus = nullptr) {
+        const real* start = plus ? plus + from_ * out : nullptr;
+        linear_forward(y + from_ * out, in + from_ * width, w, rows(), width, out, start);
     }
 
     void norm_forward(real* y, real* moments, const real* in, Gain gain) {
         const auto forward = config.norm == Norm::layer ? layernorm_forward : rmsnorm_forward;
-        forward(y, moments, in, gain, rows(), config.C(), real(config.norm_eps));
+        const idx C = config.C(), skip = from_ * C;
+        forward(y + skip, moments + 2 * from_, in + skip, gain, rows(), C, real(config.norm_eps));
     }
 
     void norm_backward(real* dx, Gain dgain, const real* dy, const real* in, const real* moments, Gain gain) {
@@ -1541,13 +1546,14 @@ class GPT {
         backward(dx, dgain, dy, in, moments, gain, B_ * T_, config.C());
     }
 
+    // Array i. Without a backward the list is shorter, and branches or layers take turns.
     static real* of(const std::vector<real*>& list, idx i) { return list[static_cast<std::size_t>(i) % list.size()]; }
     static real* head(const Parameters& p) { return p.head ? p.head : p.wte; }
     idx rows() const { return B_ * T_ - from_; }
     Heads heads() const { return {B_, T_, config.n_head, config.n_kv_head, config.D()}; }
 
-    // Dropout acts at 4L + 1 sites: 0 the embedding, then per branch k its output at 1 + 2k, and for attention its
-    // weights at 2 + 2k.
+    // Dropout's sites have numbers up to 4L: 0 the embedding, 1 + 2k the output of branch k, 2 + 2k attention's weights
+    // if branch k is an attention.
     Dropout drop(idx site) const {
         const auto sites = static_cast<std::uint64_t>(4 * config.n_layer + 1);
         const Random random(dropout_seed, Purpose::dropout, *dropout_step_ * sites + static_cast<std::uint64_t>(site));
@@ -1654,18 +1660,13 @@ inline std::string read_file(const std::string& path) {
     return content;
 }
 
-inline void append_utf8(std::string& out, char32_t c) {
-    const auto byte = [&](char32_t bits) { out += static_cast<char>(static_cast<unsigned char>(bits)); };
-    if (c < 0x80) return byte(c);
-    if (c < 0x800) return byte(0xC0 | c >> 6), byte(0x80 | (c & 0x3F));
-    if (c < 0x10000) return byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F));
-    byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 0x3F)), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F));
-}
-
 inline std::string utf8(char32_t c) {
-    std::string out;
-    append_utf8(out, c);
-    return out;
+    const auto byte = [](char32_t bits) { return static_cast<char>(static_cast<unsigned char>(bits)); };
+    const auto rest = [&](int shift) { return byte(0x80 | (c >> shift & 0x3F)); };
+    if (c < 0x80) return {byte(c)};
+    if (c < 0x800) return {byte(0xC0 | c >> 6), rest(0)};
+    if (c < 0x10000) return {byte(0xE0 | c >> 12), rest(6), rest(0)};
+    return {byte(0xF0 | c >> 18), rest(12), rest(6), rest(0)};
 }
 
 // The code point at byte i, which moves behind it. Throws on anything that is not UTF-8 (RFC 3629: no overlong forms,
@@ -1713,6 +1714,7 @@ class Tokenizer {
 
     const std::vector<char32_t>& characters() const { return characters_; }
     int size() const { return static_cast<int>(characters_.size()); }
+    bool knows(char32_t c) const { return ids_[c] >= 0; }
     std::string decode(Token id) const { return utf8(characters_[static_cast<std::size_t>(id)]); }
 
     std::vector<Token> encode(std::string_view s, std::string_view source) const {
@@ -1797,6 +1799,9 @@ struct Taste {
 // One token for logits [V] and u in [0, 1). Equal logits are ordered by token, so that the choice is the same
 // everywhere.
 inline Token draw(const real* logits, idx V, const Taste& taste, double u) {
+    for (idx v = 0; v < V; v++)
+        if (!std::isfinite(logits[v]))
+            throw Error("the logit of token ", v, " is ", logits[v], "; the model's weights are damaged or too large");
     std::vector<Token> order(static_cast<std::size_t>(V));
     std::iota(order.begin(), order.end(), 0);
     const auto before = [=](Token a, Token b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
@@ -1808,17 +1813,11 @@ inline Token draw(const real* logits, idx V, const Taste& taste, double u) {
     std::vector<double> p;
     for (idx i = 0; i < kept; i++)
         p.push_back(std::exp((double(logits[order[static_cast<std::size_t>(i)]]) - top) / taste.temperature));
-    const double all = std::accumulate(p.begin(), p.end(), 0.0);
-    double total = all;
-    if (taste.top_p < 1) {
-        std::size_t n = 0;
-        for (total = 0; n < p.size() && total < taste.top_p * all; n++) total += p[n];
-        p.resize(std::max<std::size_t>(n, 1));
-        total = std::accumulate(p.begin(), p.end(), 0.0);
-    }
-    double left = u * total;
-    std::size_t i = 0;
-    while (i + 1 < p.size() && (left -= p[i]) >= 0) i++;
+    const double enough = taste.top_p * std::accumulate(p.begin(), p.end(), 0.0);
+    double total = 0;  // of the first n, which are kept
+    std::size_t n = 0, i = 0;
+    while (n < p.size() && (n == 0 || total < enough)) total += p[n++];
+    for (double left = u * total; i + 1 < n && (left -= p[i]) >= 0;) i++;
     return order[i];
 }
 
@@ -1845,8 +1844,8 @@ template <class Emit> void generate(
 
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
-// Writes a file beside its place and renames it over that only when all of it was written: a crash, a kill or a full
-// disk leaves what was there before.
+// Writes a file beside its place and renames it over that only when all of it was written: a kill, a crash of the
+// program or a full disk leaves what was there before.
 template <class Write> void replace_file(const std::string& path, const Write& write) {
     const std::string beside = path + ".tmp";
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
@@ -1974,7 +1973,7 @@ class JsonParser {
             if (i_ >= s_.size()) fail("a string does not end");
             if (static_cast<unsigned char>(peek()) < 0x20) fail("a control character stands in a string");
             if (!take("\\")) {
-                append_utf8(out, next_code_point(s_, i_, source_));
+                out += utf8(next_code_point(s_, i_, source_));
             } else if (take("u")) {
                 char32_t u = hex4();
                 const bool first = u >= 0xD800 && u < 0xDC00;  // of a surrogate pair
@@ -1985,7 +1984,7 @@ class JsonParser {
                 } else if (first || (u >= 0xDC00 && u < 0xE000)) {
                     fail("a surrogate stands alone");
                 }
-                append_utf8(out, u);
+                out += utf8(u);
             } else {
                 constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
                 const std::size_t which = letters.find(peek());
@@ -2225,6 +2224,12 @@ template <class Enum> std::optional<Enum> from_word(std::string_view word) {
     return {};
 }
 
+template <class T> std::string value_text(const T& v) {
+    if constexpr (std::is_enum_v<T>) return word_for(v);
+    else if constexpr (std::is_same_v<T, double>) return shortest(v);
+    else return text(std::boolalpha, v);
+}
+
 // Which of Hugging Face's architectures a model is: "gpt2", "llama", or "nanogpt" for neither.
 inline std::string model_type(const Config& c) {
     const bool pre = c.wiring == Wiring::pre && c.final_norm;
@@ -2266,11 +2271,8 @@ inline std::string config_json(const Config& c) {
     const std::string type = model_type(c);
     std::string out = "{\n  \"model_type\": " + json_quote(type);
     const auto field = [&](const char* name, const auto& value, auto) {
-        using T = std::decay_t<decltype(value)>;
-        out += text(",\n  \"", name, "\": ");
-        if constexpr (std::is_enum_v<T>) out += json_quote(word_for(value));
-        else if constexpr (std::is_same_v<T, double>) out += shortest(value);
-        else out += text(std::boolalpha, value);
+        const std::string shown = value_text(value);
+        out += text(",\n  \"", name, "\": ", std::is_enum_v<std::decay_t<decltype(value)>> ? json_quote(shown) : shown);
     };
     config_fields(c, type, field);
     if (type == "gpt2")
@@ -2616,14 +2618,7 @@ inline std::vector<Option> option_table(Options& o) {
 }
 
 inline std::string value_text(const Option& option) {
-    return std::visit(
-        [](const auto* v) -> std::string {
-            using T = std::decay_t<decltype(*v)>;
-            if constexpr (std::is_enum_v<T>) return word_for(*v);
-            else if constexpr (std::is_same_v<T, double>) return shortest(*v);
-            else return text(std::boolalpha, *v);
-        },
-        option.value);
+    return std::visit([](const auto* v) { return value_text(*v); }, option.value);
 }
 
 // Levenshtein's distance, to guess what a mistyped option meant.
@@ -2694,13 +2689,11 @@ inline void set_option(Options& o, const std::string& name, const std::string& v
     o.model.tie = true;
 }
 
-using OptionList = std::vector<std::pair<std::string, std::string>>;
+// Values by name. The alphabet puts `arch`, which sets options that others then change, before them.
+using OptionList = std::map<std::string, std::string>;
 
-// The architecture first, as it sets others that single options then change.
 inline void set_options(Options& o, const OptionList& list) {
-    for (const bool arch : {true, false})
-        for (const auto& [name, value] : list)
-            if ((name == "arch") == arch) set_option(o, name, value);
+    for (const auto& [name, value] : list) set_option(o, name, value);
 }
 
 inline OptionList read_config_file(const std::string& path) {
@@ -2718,7 +2711,7 @@ inline OptionList read_config_file(const std::string& path) {
         if (equals == line.npos) throw UsageError(path, " line ", number, " is '", line, "'; write `option = value`");
         std::string name = trimmed(line.substr(0, equals));
         std::replace(name.begin(), name.end(), '-', '_');
-        list.emplace_back(std::move(name), trimmed(line.substr(equals + 1)));
+        list[name] = trimmed(line.substr(equals + 1));
     }
     return list;
 }
@@ -2741,10 +2734,8 @@ inline OptionList parse_arguments(const std::vector<std::string>& arguments) {
         else if (more) value = arguments[++i];
         else if (flag) value = "true";
         else throw UsageError("--", name, " needs a value: --", name, "=…");
-        for (const auto& [other, first] : list)
-            if (other == name)
-                throw UsageError("--", name, " is given twice, ", first, " and ", value, "; give it once");
-        list.emplace_back(std::move(name), std::move(value));
+        const auto [first, added] = list.emplace(name, value);
+        if (!added) throw UsageError("--", name, " is given twice, ", first->second, " and ", value, "; give it once");
     }
     return list;
 }
@@ -2755,14 +2746,12 @@ inline OptionList given_options(const std::vector<std::string>& arguments, char 
     const auto table = option_table(probe);
     OptionList list;
     const OptionList line = parse_arguments(arguments);
-    for (const auto& [name, value] : line)
-        if (name == "config") list = read_config_file(value);
+    if (line.contains("config")) list = read_config_file(line.at("config"));
     std::erase_if(list, [&](const auto& pair) { return !find_option(table, pair.first).of(command); });
     for (const auto& [name, value] : line) {
         if (!find_option(table, name).of(command))
             throw UsageError("--", name, " is not an option of this command; see --help");
-        std::erase_if(list, [&, n = name](const auto& pair) { return pair.first == n; });
-        list.emplace_back(name, value);
+        list[name] = value;
     }
     return list;
 }
@@ -3032,7 +3021,7 @@ class Trainer {
     // known.
     void keep_model(const OptionList& given, std::optional<Arch> saved) {
         for (const auto& [name, value] : given) {
-            if (name == "arch" && saved && value == word_for(*saved)) continue;
+            if (name == "arch" && value == (saved ? word_for(*saved) : model_type(o_.model))) continue;
             Options changed = o_;
             set_option(changed, name, value);
             changed.model.complete();
@@ -3054,7 +3043,7 @@ class Trainer {
         };
         OptionList options;
         for (const auto& [name, value] : file.metadata)
-            if (name.starts_with("--")) options.emplace_back(name.substr(2), value);
+            if (name.starts_with("--")) options.emplace(name.substr(2), value);
         if (options.empty()) throw none;
         set_options(o_, options);
         const double dropout = o_.model.dropout;
@@ -3256,7 +3245,7 @@ inline void sample(const Options& o) {
     } else if (start.starts_with("FILE:")) {
         source = start.substr(5);
         start = read_file(source);
-    } else if (start == Options().start && (ids || tokenizer->characters()[0] != U'\n')) {
+    } else if (start == Options().start && (ids || !tokenizer->knows(U'\n'))) {
         start = ids ? "0" : tokenizer->decode(0);  // the default, a line break, is not there
     }
     const std::vector<Token> tokens = read_tokens(start, source, tokenizer, ids, directory.config.vocab_size);
@@ -3288,6 +3277,7 @@ inline void evaluate(const Options& o) {
     const idx B = std::min<idx>(o.batch_size, (end - begin - 2) / directory.config.block_size + 1);
     const auto gpt = load_model(directory, B, end - begin, GPT::Use::scoring);
     const double loss = score(*gpt, all.data() + begin, end - begin, B);
+    if (!std::isfinite(loss)) throw Error("the loss is ", loss, "; the model's weights are damaged or too large");
     std::printf("loss %.6f nats/token (%.6f bits, perplexity %.5g, %td tokens)\n", loss, loss / std::numbers::ln2,
         std::exp(loss), end - begin - 1);
 }

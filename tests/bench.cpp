@@ -279,7 +279,7 @@ int main(int argc, char** argv) {
         }
         for (const char* arch : {"gpt2", "llama"}) {
             const auto with = [&](OptionList list, int vocab) {
-                list.emplace_back("arch", arch);
+                list["arch"] = arch;
                 return model_options(list, vocab);
             };
             const Options small = with({}, 65);

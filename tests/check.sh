@@ -84,7 +84,7 @@ stage clang tests clang clang++ "-march=native -Werror" .
 stage clang-libc++ tests libc++ clang++ "-stdlib=libc++ -march=native -Werror" \
     '^(text|checkpoint|model|training|command_line)$'
 # AddressSanitizer needs more memory than faults allows.
-stage address tests address g++ "-O1 -march=native -fsanitize=address,undefined -fno-sanitize-recover=all" \
+stage address tests address clang++ "-O1 -march=native -fsanitize=address,undefined -fno-sanitize-recover=all" \
     '^(layers|model|model_double|training|theorems|text|checkpoint|command_line|resume)$'
 stage thread tests thread clang++ "-O1 -g -march=native -fsanitize=thread" '^(training|command_line)$'
 stage arm64 arm64 '^(text|checkpoint|model|command_line)$'

@@ -169,6 +169,14 @@ for arch in gpt2 llama; do
     done
 done
 
+# ---- weights that are finite, but too large to compute with ----
+cp -r "$gpt2" huge
+header=$((8 + $(od -An -t u8 -N8 huge/model.safetensors)))
+numbers=$(($(wc -c <huge/model.safetensors) - header))
+{ head -c $header "$gpt2/model.safetensors" && head -c $numbers /dev/zero | tr '\0' '~'; } >huge/model.safetensors
+refused 1 "nan; the model's weights are damaged or too large" sample --init_from=huge --start=a
+refused 1 "nan; the model's weights are damaged or too large" eval --init_from=huge --data="$gpt2/text.txt"
+
 # ---- other texts ----
 for i in $(seq 60); do echo "天地玄黄，宇宙洪荒。日月盈昃，辰宿列张。第$i句。"; done >chinese.txt
 quiet "Chinese" nanogpt train "${tiny[@]}" --data=chinese.txt --out_dir=zh --max_iters=5
@@ -176,6 +184,19 @@ quiet "Chinese" nanogpt sample --out_dir=zh --start=天地 --max_new_tokens=20
 [ "$(wc -m <stdout)" = 23 ] && grep -q ^天地 stdout
 report $? "Chinese: $(cat stdout)"
 quiet "Chinese" nanogpt eval --out_dir=zh --data=chinese.txt
+tr ' ' '\t' <text.txt >tabs.txt # the tab comes before the line break in the vocabulary
+quiet "tabs" nanogpt train "${tiny[@]}" --data=tabs.txt --out_dir=tabs --max_iters=2
+quiet "tabs" nanogpt sample --out_dir=tabs --max_new_tokens=3
+[ "$(head -c 1 stdout | od -An -c | tr -d ' ')" = '\n' ]
+report $? "the default start is not a line break: $(od -c stdout | head -1)"
+tr -d '\n' <text.txt >line.txt
+quiet "no line break" nanogpt train "${tiny[@]}" --data=line.txt --out_dir=line --max_iters=2
+quiet "no line break" nanogpt sample --out_dir=line --max_new_tokens=3
+[ "$(head -c 1 stdout)" = ' ' ]
+report $? "the start without a line break is not the first character: $(od -c stdout | head -1)"
+quiet "llama, not tied" nanogpt train "${tiny[@]}" --arch=llama --tie=false --data=text.txt --out_dir=c --max_iters=2
+quiet "the same said again" nanogpt train --init_from=c --arch=llama --tie=false --data=text.txt --out_dir=c2 \
+    --max_iters=2 --batch_size=2 --eval_iters=1
 mkdir no_tokenizer && cp "$gpt2"/{config.json,model.safetensors} no_tokenizer
 for i in $(seq 0 400); do echo $((i * i % 29)); done >ids.txt
 for flag in --tokens --tokens=false; do # with no vocabulary of characters, text is token ids anyway

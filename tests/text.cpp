@@ -24,7 +24,7 @@ void utf8_round_trip() {
         all += s;
         scalars++;
     }
-    check_equal(wrong, 0u, "code points that do not survive append_utf8 and next_code_point");
+    check_equal(wrong, 0u, "code points that do not survive utf8 and next_code_point");
     check_equal(wrong_length, 0u, "code points of the wrong length in UTF-8");
     char32_t expected = 0;
     std::size_t count = 0, out_of_order = 0;
@@ -343,7 +343,7 @@ void json() {
 
     std::string all;  // every code point through json_quote and back
     for (char32_t c = 0; c < 0x110000; c += c < 0x3000 ? 1 : 97)
-        if (c < 0xD800 || c >= 0xE000) append_utf8(all, c);
+        if (c < 0xD800 || c >= 0xE000) all += utf8(c);
     check(*JsonParser(json_quote(all), "j").parse().as<std::string>() == all, "json_quote and back");
     check_equal(json_quote("a\"\\\n\x01\x7F中"), "\"a\\\"\\\\\\n\\u0001\\u007f中\"", "json_quote");
     for (const double d : {0.0, 1e-5, 0.1, 1.0 / 3, 1e300, -5e-324, 123456789.125})
