@@ -1530,6 +1530,7 @@ class GPT {
         linear_backward(din, dw.fc, of(fc_, l), in, w.fc, N, C, fc);
     }
 
+    // This and norm_forward: the rows from `from_` on.
     void linear(real* y, const real* in, Linear w, idx width, idx out, const real* plus = nullptr) {
         const real* start = plus ? plus + from_ * out : nullptr;
         linear_forward(y + from_ * out, in + from_ * width, w, rows(), width, out, start);
