@@ -1335,7 +1335,7 @@ class GPT {
     std::function<void(idx k, const real* dx)> on_gradient;  // if set, told dLoss/dx(k) [N,C] on the way back
 
     // Plans the memory; bytes() tells how much, allocate() gets it. Throws std::bad_alloc.
-    GPT(const Config& c, idx B, idx T, Use use) : config(c), weights(c), gradients(c), use_(use) {
+    GPT(const Config& c, idx B, idx T, Use use) : config(c), weights(c), gradients(c), use_(use), longest_(T) {
         if (B > (idx{1} << 31) / T) throw std::bad_alloc();
         const idx N = B * T, L = c.n_layer;
         const auto layers = [&](std::vector<real*>& list, idx count, idx size) {
@@ -1355,8 +1355,8 @@ class GPT {
         memory_.want(act_, N * std::max(c.F(), c.C()));
         memory_.want(logits_, (use == Use::sampling ? 1 : N) * c.vocab_size);
         memory_.want(losses_, N);
-        if (c.pos == Position::sinusoidal) memory_.want(sinusoids_, c.block_size * c.C());
-        if (c.pos == Position::rope) memory_.want(turns_, c.block_size * c.D());
+        if (c.pos == Position::sinusoidal) memory_.want(sinusoids_, T * c.C());
+        if (c.pos == Position::rope) memory_.want(turns_, T * c.D());
         if (keep) {
             memory_.want(dx_, N * c.C());
             memory_.want(dqkv_, N * c.qkv());
@@ -1375,8 +1375,8 @@ class GPT {
         weights.memory.allocate();
         if (use_ == Use::training) gradients.memory.allocate();
         memory_.allocate();
-        if (sinusoids_) sinusoidal_table(sinusoids_, config.block_size, config.C());
-        if (turns_) rope_table(turns_, config.block_size, config.D(), config.rope_theta);
+        if (sinusoids_) sinusoidal_table(sinusoids_, longest_, config.C());
+        if (turns_) rope_table(turns_, longest_, config.D(), config.rope_theta);
     }
 
     // The residual stream: x(k) [N,C] enters branch k = 0 … 2L-1, x(2L) leaves the last. In training all are kept.
@@ -1565,6 +1565,7 @@ class GPT {
     }
 
     Use use_;
+    idx longest_;  // T of the constructor
     Memory memory_;
     std::vector<real*> x_, moments_, sums_, qkv_, attended_, softmax_, fc_;  // by branch or by layer
     real *normed_ = nullptr, *branch_ = nullptr, *act_ = nullptr, *logits_ = nullptr, *losses_ = nullptr;
@@ -1656,9 +1657,11 @@ inline std::string read_file(const std::string& path) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) throw Error(path, " is a directory, not a file");
     std::ifstream in(path, std::ios::binary);
-    std::string content(std::istreambuf_iterator<char>(in), {});
-    if (!in) throw Error("cannot read ", path, "; check the name and the permissions");
-    return content;
+    std::ostringstream content;
+    content << in.rdbuf();
+    in.peek();
+    if (!in.eof()) throw Error("cannot read ", path, "; check the name and the permissions");
+    return std::move(content).str();
 }
 
 inline std::string utf8(char32_t c) {
@@ -1770,8 +1773,8 @@ inline void even_batch(Batch& batch, idx i, idx batches, const Token* tokens, id
 }
 
 // Mean loss over tokens [count >= 2]: every one but the first is scored once, in consecutive windows of block_size of
-// which the last may be short.
-inline double score(GPT& gpt, const Token* tokens, idx count, idx max_B) {
+// which the last may be short. report(n): n tokens are done.
+template <class Report> inline double score(GPT& gpt, const Token* tokens, idx count, idx max_B, const Report& report) {
     const idx T = gpt.config.block_size, whole = (count - 1) / T;
     Batch batch;
     double total = 0;
@@ -1780,6 +1783,7 @@ inline double score(GPT& gpt, const Token* tokens, idx count, idx max_B) {
         for (idx b = 0; b < B; b++) batch.set(b, length, tokens + first + b * length);
         gpt.forward(batch.inputs.data(), B, length);
         total += gpt.loss(batch.targets.data()) * double(B * length);
+        report(first + B * length);
     };
     for (idx w = 0; w < whole; w += max_B) add(w * T, std::min(max_B, whole - w), T);
     if (count - 1 > whole * T) add(whole * T, 1, count - 1 - whole * T);
@@ -2327,10 +2331,10 @@ inline Config config_from_json(const std::string& content, const std::string& so
     if (type == "llama") {
         only("hidden_act", std::string("silu")), only("mlp_bias", c.bias),
             only("head_dim", double(c.n_embd / c.n_head));
-        absent("rope_scaling"), absent("sliding_window");
+        absent("rope_scaling"), absent("sliding_window"), only("partial_rotary_factor", 1.0);
         if (const Json* rope = f.find("rope_parameters")) {
             const Fields r(*rope, source + ", rope_parameters");
-            if (r.get_or<std::string>("rope_type", "default") != "default")
+            if (r.get_or("rope_type", r.get_or<std::string>("type", "default")) != "default")
                 r.refuse("rope_type", "asks for what nanogpt does not do");
             c.rope_theta = r.get_or("rope_theta", c.rope_theta);
         }
@@ -2467,7 +2471,7 @@ class ModelDirectory {
         if (static_cast<std::size_t>(config.n_layer) > where_.size() || double(Parameters(config).count()) > numbers)
             throw Error(source, " describes a larger model than the weights; they do not belong together");
         const bool ours = !metadata("config.json").empty(), own_tokenizer = !metadata("tokenizer.json").empty();
-        if (fs::exists(dir + "/tokenizer.json") && (!ours || own_tokenizer)) {
+        if (own_tokenizer || (!ours && fs::exists(dir + "/tokenizer.json"))) {
             const auto [vocabulary, from] = description("tokenizer.json");
             tokenizer = tokenizer_from_json(vocabulary, from, config.vocab_size);
         }
@@ -2506,9 +2510,11 @@ class ModelDirectory {
   private:
     // The content and the name of a file that describes the weights, or of its copy in their metadata.
     std::pair<std::string, std::string> description(const std::string& name) const {
-        std::string path = dir_ + "/" + name, content = read_file(path), own = metadata(name);
+        const std::string path = dir_ + "/" + name, own = metadata(name);
+        const bool there = std::filesystem::exists(path);
+        const std::string content = there ? read_file(path) : "";
         if (own.empty() || own == content) return {content, path};
-        JsonParser(content, path).parse();  // damaged is not the same as another run's
+        if (there) JsonParser(content, path).parse();  // damaged is not the same as another run's
         std::cerr << "nanogpt: note: " << path << " is not the one the weights were saved with; taking theirs\n";
         return {own, dir_ + "/model.safetensors (" + name + ")"};
     }
@@ -2712,7 +2718,8 @@ inline OptionList read_config_file(const std::string& path) {
         if (equals == line.npos) throw UsageError(path, " line ", number, " is '", line, "'; write `option = value`");
         std::string name = trimmed(line.substr(0, equals));
         std::replace(name.begin(), name.end(), '-', '_');
-        list[name] = trimmed(line.substr(equals + 1));
+        if (name == "config" || !list.emplace(name, trimmed(line.substr(equals + 1))).second)
+            throw UsageError(path, " line ", number, ": --", name, " is given twice; give it once");
     }
     return list;
 }
@@ -2900,7 +2907,7 @@ inline std::vector<Token> read_tokens(const std::string& content, const std::str
         Token id = -1;
         const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
         if (error != std::errc() || end != word.data() + word.size() || id < 0 || id >= vocab_size)
-            throw Error("token ", tokens.size() + 1, " of ", source, " is '", word,
+            throw Error("token ", tokens.size() + 1, " of ", source, " is '", word.substr(0, 40),
                 "'; this model takes token ids, whole numbers below ", vocab_size);
         tokens.push_back(id);
     }
@@ -2914,6 +2921,19 @@ inline bool is_terminal(const char* device) {
     std::error_code error;
     return std::filesystem::is_character_file(device, error) &&
         std::filesystem::canonical(device, error) != "/dev/null";
+}
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// As 1:02:03.
+inline std::string hours(double seconds) {
+    const auto s = static_cast<long long>(seconds + 0.5);
+    char out[40];
+    std::snprintf(out, sizeof out, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    return out;
 }
 
 class Trainer {
@@ -2933,6 +2953,8 @@ class Trainer {
             tokenizer_ = directory->tokenizer;
             keep_model(given, {});
         }
+        if (o_.min_lr > o_.learning_rate)
+            throw Error("min_lr ", o_.min_lr, " is above learning_rate ", o_.learning_rate, "; lower --min_lr, too");
         set_threads(o_.threads);
         read_text();
         o_.model.complete();
@@ -2961,10 +2983,12 @@ class Trainer {
             return;
         }
         if (resumed_) open_log(read_log(o_.out_dir + "/log.csv", iter_));
-        std::signal(
-            SIGINT, [](int) { interrupted = 1, std::signal(SIGINT, SIG_DFL); });  // a second Ctrl-C stops at once
-        std::signal(SIGTERM, [](int) { interrupted = 1; });
-        const auto start = std::chrono::steady_clock::now();
+        for (const int number : {SIGINT, SIGTERM})  // a second one stops at once
+            std::signal(number, [](int n) { interrupted = 1, std::signal(n, SIG_DFL); });
+#ifdef SIGPIPE
+        std::signal(SIGPIPE, SIG_IGN);  // who reads the progress may end first, as `| tee` does at Ctrl-C
+#endif
+        const auto start = Clock::now();
         const std::int64_t first = iter_;
         LogRow row{iter_};
         for (;; step(row)) {
@@ -2976,8 +3000,7 @@ class Trainer {
             if (report) log(row);
             if (evaluate) save(row.val_loss);
             if (iter_ > first && (terminal_ || report)) {
-                const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-                show(row, seconds / double(iter_ - first) * double(o_.max_iters - iter_));
+                show(row, seconds_since(start) / double(iter_ - first) * double(o_.max_iters - iter_));
             }
             if (last) break;
             if (interrupted) {
@@ -3042,6 +3065,12 @@ class Trainer {
             if (found == file.metadata.end()) throw none;
             return found->second;
         };
+        const auto whole = [&](const std::string& name) {
+            const std::string value = saved(name);
+            std::int64_t n = -1;
+            std::from_chars(value.data(), value.data() + value.size(), n);
+            return n < 0 ? throw none : n;
+        };
         OptionList options;
         for (const auto& [name, value] : file.metadata)
             if (name.starts_with("--")) options.emplace(name.substr(2), value);
@@ -3054,8 +3083,7 @@ class Trainer {
         if (!vocabulary.empty())
             tokenizer_ = tokenizer_from_json(vocabulary, path + " (tokenizer.json)", o_.model.vocab_size);
         keep_model(given, o_.arch);
-        iter_ = std::strtoll(saved("iter").c_str(), nullptr, 10);
-        best_iter_ = std::strtoll(saved("best_iter").c_str(), nullptr, 10);
+        iter_ = whole("iter"), best_iter_ = whole("best_iter");
         best_loss_ = std::strtod(saved("best_loss").c_str(), nullptr);
         text_ = saved("text");
         resumed_ = true;
@@ -3092,7 +3120,7 @@ class Trainer {
 
     // One update; row gets what it measured.
     void step(LogRow& row) {
-        const auto start = std::chrono::steady_clock::now();
+        const auto start = Clock::now();
         const int accumulate = o_.gradient_accumulation_steps;
         row.train_loss = 0;
         for (int micro = 0; micro < accumulate; micro++) {
@@ -3109,19 +3137,20 @@ class Trainer {
             o_.lr_decay_iters > 0 ? o_.lr_decay_iters : o_.max_iters);
         adam_->update(gpt_->weights, gpt_->gradients, row.lr, clip_factor(row.grad_norm, o_.grad_clip), iter_ + 1);
         row.iter = ++iter_;
-        row.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        row.ms = seconds_since(start) * 1000;
         row.tokens_per_s = double(o_.batch_size * T() * accumulate) / row.ms * 1000;
     }
 
     void must_be_finite(const char* what, double value) const {
         if (!std::isfinite(value))
             throw Error("the ", what, " became ", value, " at iteration ", iter_, "; lower --learning_rate (",
-                o_.learning_rate, ") or raise --warmup_iters (", o_.warmup_iters, "); the last good checkpoint is in ",
-                o_.out_dir);
+                o_.learning_rate, ") or raise --warmup_iters (", o_.warmup_iters, ")",
+                log_.is_open() ? "; the last good checkpoint is in " + o_.out_dir : "");
     }
 
     // The best weights if these are, the plot, and last the state to resume from: a kill in between only repeats work.
     void save(double val_loss) {
+        must_be_finite("weights' norm", gradient_norm(gpt_->weights));
         if (val_loss < best_loss_) {
             best_loss_ = val_loss;
             best_iter_ = iter_;
@@ -3149,19 +3178,27 @@ class Trainer {
         write_safetensors(o_.out_dir + "/state.safetensors", state, state_views());
     }
 
-    // A new run does not destroy an old one's checkpoint: its files get second names in out_dir/previous.
+    // A new run does not destroy an old one's checkpoint: its files get second names in out_dir/previous, or if that is
+    // taken, in previous2, previous3 … One that a run which failed at once has put there already is not kept again.
     void begin_directory() {
         namespace fs = std::filesystem;
-        const fs::path out = o_.out_dir, previous = out / "previous";
-        std::error_code error;
+        const fs::path out = o_.out_dir, model = out / "model.safetensors";
+        std::error_code error, other;
         fs::create_directories(out, error);
-        if (fs::exists(out / "model.safetensors") && !error) {
-            fs::remove_all(previous, error);
+        if (!error && fs::exists(model.string() + ".index.json"))
+            throw Error("there is a model in several files in ", o_.out_dir, "; choose another --out_dir");
+        if (!error && fs::exists(model)) {
+            fs::path previous = out / "previous";
+            const auto kept = [&] {
+                return !fs::exists(out / "state.safetensors") &&
+                    fs::equivalent(model, previous / model.filename(), other);
+            };
+            for (int n = 2; fs::exists(previous) && !kept(); n++) previous = out / text("previous", n);
             fs::create_directory(previous, error);
             for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors",
                      "state.safetensors", "log.csv", "loss.svg"}) {
-                if (error || !fs::exists(out / name)) continue;
-                fs::create_hard_link(out / name, previous / name, error);
+                if (error || !fs::exists(out / name) || fs::exists(previous / name)) continue;
+                fs::create_hard_link(fs::canonical(out / name), previous / name, error);
                 if (error) fs::copy_file(out / name, previous / name, error);
             }
             if (!error) fs::remove(out / "state.safetensors", error);  // it must not be resumed with the new run's log
@@ -3193,10 +3230,9 @@ class Trainer {
         for (const LogRow& r : rows_)
             if (!std::isnan(r.val_loss)) val_loss = r.val_loss;
         char line[160];
-        const auto left = static_cast<long long>(seconds_left + 0.5);
-        std::snprintf(line, sizeof line, "iter %lld/%d  loss %.4f  val %.4f  %.0f tokens/s  %lld:%02lld:%02lld left",
-            static_cast<long long>(row.iter), o_.max_iters, row.train_loss, val_loss, row.tokens_per_s, left / 3600,
-            left / 60 % 60, left % 60);
+        std::snprintf(line, sizeof line, "iter %lld/%d  loss %.4f  val %.4f  %.0f tokens/s  %s left",
+            static_cast<long long>(row.iter), o_.max_iters, row.train_loss, val_loss, row.tokens_per_s,
+            hours(seconds_left).c_str());
         std::cout << (terminal_ ? "\r" : "") << line << (terminal_ ? "\x1b[K" : "\n") << std::flush;
     }
 
@@ -3277,7 +3313,12 @@ inline void evaluate(const Options& o) {
             o.data, " has ", end - begin, " tokens to score with --split=", word_for(o.split), "; it takes at least 2");
     const idx B = std::min<idx>(o.batch_size, (end - begin - 2) / directory.config.block_size + 1);
     const auto gpt = load_model(directory, B, end - begin, GPT::Use::scoring);
-    const double loss = score(*gpt, all.data() + begin, end - begin, B);
+    const auto start = Clock::now();
+    const double loss =
+        score(*gpt, all.data() + begin, end - begin, B, [&, terminal = is_terminal("/dev/stderr")](idx done) {
+            const double seconds = seconds_since(start), left = double(end - begin - 1 - done);
+            if (terminal) std::cerr << "\r\x1b[K" << (left > 0 ? hours(seconds * left / double(done)) + " left" : "");
+        });
     if (!std::isfinite(loss)) throw Error("the loss is ", loss, "; the model's weights are damaged or too large");
     std::printf("loss %.6f nats/token (%.6f bits, perplexity %.5g, %td tokens)\n", loss, loss / std::numbers::ln2,
         std::exp(loss), end - begin - 1);
@@ -3323,7 +3364,8 @@ int main(int argc, char** argv) {
     std::signal(SIGXFSZ, SIG_IGN);  // a file that grows past its limit is an error of the write, and reported as such
 #endif
     const auto fail = [](std::string message, int status) {
-        std::replace(message.begin(), message.end(), '\n', ' ');
+        const auto control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; };
+        std::replace_if(message.begin(), message.end(), control, ' ');
         std::cerr << "nanogpt: " << message << '\n';
         return status;
     };
@@ -3335,6 +3377,8 @@ int main(int argc, char** argv) {
         return fail(error.what(), 2);
     } catch (const std::bad_alloc&) {
         return fail("not enough memory; lower --batch_size, --block_size, --n_embd or --n_layer", 1);
+    } catch (const std::filesystem::filesystem_error& error) {
+        return fail(text("cannot use ", error.path1().string(), " (", error.code().message(), "); name another"), 1);
     } catch (const std::exception& error) {
         return fail(error.what(), 1);
     }

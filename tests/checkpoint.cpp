@@ -134,7 +134,7 @@ double text_loss(const std::string& dir, const std::string& text_file) {
     gpt.allocate();
     directory.load(gpt.weights);
     const auto tokens = directory.tokenizer->encode(file(text_file), text_file);
-    return score(gpt, tokens.data(), static_cast<idx>(tokens.size()), 4);
+    return score(gpt, tokens.data(), static_cast<idx>(tokens.size()), 4, [](idx) {});
 }
 
 double golden_loss(const std::string& type) {
@@ -560,6 +560,9 @@ void broken_configs() {
         "\"rope_scaling\" asks for what nanogpt does not do");
     bad(llama, end, end + ", \"rope_parameters\": {\"rope_type\": \"yarn\"}",
         "rope_parameters: \"rope_type\" asks for");
+    bad(llama, end, end + ", \"rope_parameters\": {\"type\": \"linear\"}", "rope_parameters: \"rope_type\" asks for");
+    bad(llama, end, end + ", \"partial_rotary_factor\": 0.5",
+        "\"partial_rotary_factor\" asks for what nanogpt does not do; it knows only 1");
     bad(llama, end, end + ", \"rope_parameters\": 5", "rope_parameters: a JSON object was expected");
     bad(llama, end, end + ", \"sliding_window\": 4096", "\"sliding_window\" asks for what nanogpt does not do");
     bad(llama, end, end + ", \"head_dim\": 16", "\"head_dim\" asks for");

@@ -35,11 +35,17 @@ echo "n_layer: 3" >bad.cfg
 refused 2 "bad.cfg line 1 is 'n_layer: 3'; write \`option = value\`" train --config=bad.cfg
 echo "n_leyer = 3" >bad.cfg
 refused 2 "there is no option --n_leyer; did you mean --n_layer?" train --config=bad.cfg
+printf 'seed = 3\nbias = true\nseed = 4\n' >bad.cfg
+refused 2 "bad.cfg line 3: --seed is given twice; give it once" train --config=bad.cfg
+echo "config = bad.cfg" >bad.cfg
+refused 2 "bad.cfg line 1: --config is given twice" train --config=bad.cfg
 
 # ---- what the user can put right: status 1 ----
 refused 1 "cannot read none.txt; check the name" train --data=none.txt --out_dir=x
 refused 1 "cannot read none.cfg" train --config=none.cfg
 refused 1 "$work is a directory, not a file" train --data="$work" --out_dir=x
+refused 1 "min_lr 0.0001 is above learning_rate 1e-05; lower --min_lr, too" train --data=text.txt --out_dir=x \
+    --learning_rate=1e-5
 refused 1 "n_embd 30 is not a multiple of n_head 4" train --data=text.txt --out_dir=x --n_embd=30
 refused 1 "n_head 4 is not a multiple of n_kv_head 3" train --data=text.txt --out_dir=x --n_kv_head=3
 refused 1 "n_embd / n_head = 5 is odd" train --data=text.txt --out_dir=x --n_embd=20 --pos=rope
@@ -58,6 +64,8 @@ refused 1 "--start is empty" sample --init_from="$gpt2" --start=
 refused 1 "--n_layer=3 would change the model" train --init_from="$gpt2" --n_layer=3 --data="$gpt2/text.txt" --out_dir=x
 refused 1 "--arch=gpt2 would change the model" train --init_from="$llama" --arch=gpt2 --data="$gpt2/text.txt" \
     --out_dir=x
+refused 1 "token 1 of --start is '9 $(printf '9%.0s' {1..38})'; this" sample --init_from="$gpt2" --tokens \
+    --start=$'9\e'"$(printf '9%.0s' {1..500})"
 refused 1 "token 2 of --start is '29'; this model takes token ids, whole numbers below 29" sample --init_from="$gpt2" \
     --tokens --start="3 29"
 printf a >one.txt
@@ -168,6 +176,15 @@ for arch in gpt2 llama; do
         report $? "state.safetensors with $threads threads"
     done
 done
+
+# ---- a vocabulary that was removed stands in the weights' file, too ----
+quiet "own" nanogpt sample --out_dir=a --max_new_tokens=9
+cp stdout own
+mv a/tokenizer.json .
+nanogpt sample --out_dir=a --max_new_tokens=9 >stdout 2>err
+judge 0 "note: a/tokenizer.json is not the one the weights were saved with; taking theirs" "no tokenizer.json" $?
+same stdout own "no tokenizer.json"
+mv tokenizer.json a
 
 # ---- weights that are finite, but too large to compute with ----
 cp -r "$gpt2" huge

@@ -39,6 +39,47 @@ judge 1 "cannot write good/model.safetensors; is the disk full" "ulimit -f in a 
 unharmed good/previous "ulimit -f in a new run over an old one"
 quiet "ulimit -f in a new run over an old one" nanogpt eval --out_dir=good --data=text.txt
 
+# ---- nothing that was kept is lost: not by a second failed run, nor by a run from it or over it ----
+fresh
+for _ in 1 2; do
+    (ulimit -f 8 && nanogpt train --init_from=good --out_dir=good "${more[@]}" >stdout 2>err)
+    judge 1 "cannot write good/model.safetensors" "two failed runs over an old one" $?
+done
+unharmed good/previous "two failed runs over an old one"
+[ ! -e good/previous2 ]
+report $? "two failed runs keep the same model twice"
+for kept in previous previous2 previous3; do
+    quiet "runs over each other" nanogpt train "${tiny[@]}" --data=text.txt --max_iters=3 --out_dir=good
+    says stdout "is kept in good/$kept" "runs over each other"
+done
+unharmed good/previous "runs over each other"
+(ulimit -f 8 && nanogpt train --init_from=good/previous --out_dir=good "${more[@]}" >stdout 2>err)
+judge 1 "cannot write good/model.safetensors" "a failed run from the kept model" $?
+unharmed good/previous "a failed run from the kept model"
+fresh
+mkdir good/previous && echo thesis >good/previous/notes.txt
+quiet "somebody's directory" nanogpt train --init_from=good --out_dir=good "${more[@]}"
+[ "$(cat good/previous/notes.txt)" = thesis ]
+report $? "a run removed what is not its own: $(ls good/previous)"
+unharmed good/previous2 "somebody's directory"
+fresh
+mkdir links
+for file in good/*; do ln -s "../$file" links/; done
+quiet "relative links" nanogpt train --init_from=links --out_dir=links "${more[@]}"
+unharmed links/previous "relative links"
+unharmed good "relative links"
+cp -r pristine several && mv several/model.safetensors several/model-00001-of-00001.safetensors
+printf '{"weight_map":{%s}}' "$(head -c 20000 pristine/model.safetensors | grep -aoE '"[a-z_0-9.]+":\{"dtype' |
+    sed 's/:{"dtype/:"model-00001-of-00001.safetensors"/' | paste -sd,)" >several/model.safetensors.index.json
+quiet "a model in several files" nanogpt eval --out_dir=several --data=text.txt
+refused 1 "there is a model in several files in several; choose another --out_dir" train "${run[@]}" --out_dir=several
+quiet "a model in several files" nanogpt eval --out_dir=several --data=text.txt
+
+# ---- who reads the progress ends first ----
+nanogpt train "${run[@]}" --out_dir=unread 2>err | head -1 >stdout
+[ "$(tail -1 unread/log.csv | cut -d, -f1)" = 40 ]
+report $? "train | head -1 ended at $(tail -1 unread/log.csv); $(cat err)"
+
 # ---- a small file system: full, then read-only ----
 mkdir disk
 if mount -t tmpfs -o size=512k tmpfs disk 2>/dev/null; then
@@ -151,6 +192,9 @@ for i in $(seq 0 17 250); do
     done
 done
 refused 1 "is a directory" train "${tiny[@]}" --data=. --out_dir=x
+long=$(printf 'a%.0s' {1..300})
+refused 1 "cannot use $long/config.json (File name too long)" eval --data=text.txt --out_dir="$long"
+[ -r /proc/self/mem ] && refused 1 "cannot read /proc/self/mem" train "${tiny[@]}" --data=/proc/self/mem --out_dir=x
 [ ! -e x ]
 report $? "a refused text left a directory"
 if [ "${2:-}" = all ]; then
@@ -197,6 +241,11 @@ judge 1 "lower --learning_rate" "divergence" $?
 says err "at iteration" "divergence names the iteration"
 says err "the last good checkpoint is in good" "divergence"
 unharmed good "divergence"
+refused 1 "the weights' norm became inf at iteration 4; lower --learning_rate (0.001) or raise --warmup_iters (0); the last \
+good checkpoint is in grown" train --n_layer=1 --n_head=1 --n_embd=8 --block_size=8 --batch_size=2 --eval_iters=2 \
+    --threads=1 --bias=false --seed=3 --warmup_iters=0 --weight_decay=1e9 --eval_interval=4 --max_iters=12 \
+    --data=text.txt --out_dir=grown
+quiet "divergence" nanogpt eval --out_dir=grown --data=text.txt
 
 # ---- a model of another vocabulary ----
 fresh

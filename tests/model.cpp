@@ -359,7 +359,7 @@ void test_golden(const std::string& model) {
         GPT scoring(directory.config, max_B, directory.config.block_size, GPT::Use::scoring);
         scoring.allocate();
         directory.load(scoring.weights);
-        check_close(score(scoring, all.data(), idx(all.size()), max_B),
+        check_close(score(scoring, all.data(), idx(all.size()), max_B, [](idx) {}),
             score_fields.get<double>("mean_loss_nats_per_token"), tolerance,
             text(model, ", score of a text, ", max_B, " windows at once"));
     }

@@ -162,6 +162,8 @@ head -c 5000 ../whole/out/state.safetensors >out/state.safetensors
 broken "cut off" "state.safetensors"
 cp "$root/tests/golden/gpt2/model.safetensors" out/state.safetensors
 broken "another file" "state.safetensors is not a run's state; start a new run"
+sed 's/"iter":"[0-9]/"iter":"x/' ../whole/out/state.safetensors >out/state.safetensors
+broken "an iteration that is no number" "state.safetensors is not a run's state"
 sed 's/"--/"++/g' ../whole/out/state.safetensors >out/state.safetensors
 broken "no options" "state.safetensors is not a run's state; start a new run"
 for change in 's/"iter"/"itex"/' 's/"text"/"tezt"/' 's/"best_loss"/"best_lost"/' \

@@ -150,7 +150,7 @@ Run train(Config c, int threads, idx B, int accumulate, int updates) {
     }
     const real* const weights = gpt.weights.memory.data();
     run.weights.assign(weights, weights + gpt.weights.memory.size());
-    run.scored = score(gpt, tokens.data(), 1000, B);
+    run.scored = score(gpt, tokens.data(), 1000, B, [](idx) {});
     std::copy(run.weights.begin(), run.weights.end(), sampling.weights.memory.data());
     generate(sampling, {1, 2, 3}, T + 5, Taste{}, Random(5, Purpose::sample), [&](Token token) {
         run.sampled.push_back(token);
@@ -341,6 +341,13 @@ void test_generate() {
                 });
                 check_equal(emitted, start == 5 ? idx{3} : count, "tokens until emit says stop");
             }
+    // The memory is that of the tokens asked for, whatever block_size a file tells.
+    for (const Position pos : {Position::sinusoidal, Position::rope}) {
+        Config c = small(false);
+        c.pos = pos, c.block_size = 1 << 24, c.vocab_size = 17;
+        c.complete();
+        check(GPT(c, 1, 8, GPT::Use::sampling).bytes() < 1e6, "positions that nobody asked for take memory");
+    }
 }
 
 // score is the mean over every token but the first of -log p given the tokens before it in its window.
@@ -367,7 +374,7 @@ void test_score() {
             GPT gpt(c, max_B, T, GPT::Use::scoring);
             gpt.allocate();
             gpt.weights.initialize(6);
-            check_close(score(gpt, tokens.data(), count, max_B), total / double(count - 1), 1e-6,
+            check_close(score(gpt, tokens.data(), count, max_B, [](idx) {}), total / double(count - 1), 1e-6,
                 text("score of ", count, " tokens, ", max_B, " windows at once"));
         }
     }
