@@ -48,7 +48,13 @@ done
 unharmed good/previous "two failed runs over an old one"
 [ ! -e good/previous2 ]
 report $? "two failed runs keep the same model twice"
-for kept in previous previous2 previous3; do
+cp good/previous/state.safetensors good
+quiet "the same model, further" nanogpt train --init_from=resume --out_dir=good --max_iters=41 --learning_rate=0 \
+    --min_lr=0
+cp good/state.safetensors further
+quiet "the same model, further" nanogpt train --init_from=good --out_dir=good "${more[@]}"
+same further good/previous2/state.safetensors "a state of the same model"
+for kept in previous3 previous4; do
     quiet "runs over each other" nanogpt train "${tiny[@]}" --data=text.txt --max_iters=3 --out_dir=good
     says stdout "is kept in good/$kept" "runs over each other"
 done
@@ -245,7 +251,8 @@ refused 1 "the weights' norm became inf at iteration 4; lower --learning_rate (0
 good checkpoint is in grown" train --n_layer=1 --n_head=1 --n_embd=8 --block_size=8 --batch_size=2 --eval_iters=2 \
     --threads=1 --bias=false --seed=3 --warmup_iters=0 --weight_decay=1e9 --eval_interval=4 --max_iters=12 \
     --data=text.txt --out_dir=grown
-quiet "divergence" nanogpt eval --out_dir=grown --data=text.txt
+[ "$(grep -ao '"iter":"[0-9]*"' grown/model.safetensors)" = '"iter":"0"' ]
+report $? "the weights that grew too large took the place of the last good ones"
 
 # ---- a model of another vocabulary ----
 fresh
