@@ -1450,9 +1450,9 @@ class GPT {
         const real* plus = f == sum && shortcut ? in : nullptr;
         if (k % 2 == 0) attention_forward_branch(f, f_in, plus, w, k / 2);
         else mlp_forward_branch(f, f_in, plus, w, k / 2);
-        const idx skip = from_ * config.C(), count = rows() * config.C();
+        const idx count = B_ * T_ * config.C();  // with dropout all rows are computed
         if (dropout_step_) dropout(f, f, drop(1 + 2 * k), count);
-        if (f != sum) residual_forward(sum + skip, in + skip, f + skip, count);
+        if (f != sum) residual_forward(sum, in, f, count);
         if (wiring == Wiring::post) norm_forward(x(k + 1), of(moments_, k), sum, gain);
     }
 
@@ -1539,7 +1539,7 @@ class GPT {
     void norm_forward(real* y, real* moments, const real* in, Gain gain) {
         const auto forward = config.norm == Norm::layer ? layernorm_forward : rmsnorm_forward;
         const idx C = config.C(), skip = from_ * C;
-        forward(y + skip, moments + 2 * from_, in + skip, gain, rows(), C, real(config.norm_eps));
+        forward(y + skip, moments, in + skip, gain, rows(), C, real(config.norm_eps));
     }
 
     void norm_backward(real* dx, Gain dgain, const real* dy, const real* in, const real* moments, Gain gain) {
