@@ -284,23 +284,25 @@ for signal in TERM INT; do
     quiet "resumed after SIG$signal" nanogpt train --init_from=resume --out_dir=good --max_iters="${iteration:-0}"
     says stdout "already at iteration ${iteration:-none}" "SIG$signal"
 done
-fresh
-${RUN_WITH:-} "$binary" train --init_from=resume --out_dir=good --max_iters=1000 --gradient_accumulation_steps=1000000 \
-    >stdout 2>err & # a step that takes minutes
-pid=$!
-for _ in $(seq 300); do
-    [ good/log.csv -nt stdout ] && break # it has begun
-    sleep 0.02
+for signal in INT TERM; do
+    fresh
+    ${RUN_WITH:-} "$binary" train --init_from=resume --out_dir=good --max_iters=1000 \
+        --gradient_accumulation_steps=1000000 >stdout 2>err & # a step that takes minutes
+    pid=$!
+    for _ in $(seq 300); do
+        [ good/log.csv -nt stdout ] && break # it has begun
+        sleep 0.02
+    done
+    sleep 0.2
+    kill -$signal $pid
+    sleep 0.1
+    kill -0 $pid
+    report $? "SIG$signal in a long step: it does not wait for its end"
+    kill -$signal $pid
+    wait $pid
+    status=$?
+    [ $status = $((128 + $(kill -l $signal))) ]
+    report $? "SIG$signal twice: status $status, $(cat err)"
+    unharmed good "SIG$signal twice"
 done
-sleep 0.2
-kill -INT $pid
-sleep 0.1
-kill -0 $pid
-report $? "Ctrl-C in a long step: it does not wait for its end"
-kill -INT $pid
-wait $pid
-status=$?
-[ $status = 130 ]
-report $? "Ctrl-C twice: status $status, $(cat err)"
-unharmed good "Ctrl-C twice"
 finish
