@@ -1432,7 +1432,7 @@ class GPT {
     }
 
   private:
-    // Branch k: x(k) becomes x(k+1). Only the rows from `from_` on are computed.
+    // Branch k, an attention if k is even, else an MLP: x(k) becomes x(k+1). Only the rows from `from_` on are made.
     //
     //     pre  x + f(norm(x)) (T3)      post  norm(x + f(x))      none  x + f(x) (T14)      plain  f(x) (T18)
     void half_forward(idx k) {

@@ -44,8 +44,8 @@ refused 2 "bad.cfg line 1: --config is given twice" train --config=bad.cfg
 refused 1 "cannot read none.txt; check the name" train --data=none.txt --out_dir=x
 refused 1 "cannot read none.cfg" train --config=none.cfg
 refused 1 "$work is a directory, not a file" train --data="$work" --out_dir=x
-refused 1 "min_lr 0.0001 is above learning_rate 1e-05; lower --min_lr, too" train "${tiny[@]}" --data=text.txt --out_dir=x --max_iters=1 \
-    --learning_rate=1e-5
+refused 1 "min_lr 0.0001 is above learning_rate 1e-05; lower --min_lr, too" train "${tiny[@]}" --data=text.txt \
+    --out_dir=x --max_iters=1 --learning_rate=1e-5
 refused 1 "n_embd 30 is not a multiple of n_head 4" train --data=text.txt --out_dir=x --n_embd=30
 refused 1 "n_head 4 is not a multiple of n_kv_head 3" train --data=text.txt --out_dir=x --n_kv_head=3
 refused 1 "n_embd / n_head = 5 is odd" train --data=text.txt --out_dir=x --n_embd=20 --pos=rope

@@ -247,10 +247,10 @@ judge 1 "lower --learning_rate" "divergence" $?
 says err "at iteration" "divergence names the iteration"
 says err "the last good checkpoint is in good" "divergence"
 unharmed good "divergence"
-refused 1 "the weights' norm became inf at iteration 4; lower --learning_rate (0.001) or raise --warmup_iters (0); the last \
-good checkpoint is in grown" train --n_layer=1 --n_head=1 --n_embd=8 --block_size=8 --batch_size=2 --eval_iters=2 \
-    --threads=1 --bias=false --seed=3 --warmup_iters=0 --weight_decay=1e9 --eval_interval=4 --max_iters=12 \
+refused 1 "the weights' norm became inf at iteration 4; lower --learning_rate (0.001) or raise" train --n_layer=1 \
+    --n_head=1 --n_embd=8 --block_size=8 --batch_size=2 --eval_iters=2 --threads=1 --bias=false --seed=3 --warmup_iters=0 --weight_decay=1e9 --eval_interval=4 --max_iters=12 \
     --data=text.txt --out_dir=grown
+says err "--warmup_iters (0); the last good checkpoint is in grown" "weights that grew too large"
 [ "$(grep -ao '"iter":"[0-9]*"' grown/model.safetensors)" = '"iter":"0"' ]
 report $? "the weights that grew too large took the place of the last good ones"
 

@@ -3,8 +3,9 @@
 
     OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1 python3 tests/pytorch_step.py --n_layer=4
 
-takes build/bench's options for the sizes. Prints the median step, the process's largest memory, and how many tokens a second it
-samples without a cache, as nanoGPT does. With OpenBLAS try OPENBLAS_NUM_THREADS=1 and 2, and OPENBLAS_CORETYPE=SkylakeX for AVX-512.
+takes build/bench's options for the sizes. Prints the median step, the process's largest memory, and how many tokens a
+second it samples without a cache, as nanoGPT does. With OpenBLAS try OPENBLAS_NUM_THREADS=1 and 2, and
+OPENBLAS_CORETYPE=SkylakeX for AVX-512.
 """
 import argparse
 import math
